@@ -1,0 +1,181 @@
+# What make offers: deps, all, demo, check and its kin, bench, install, clean.  What the machine offers is in config.mak, written by
+# configure; everything built is under build/ of the folder that was configured.
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+# configure links this file into an out-of-tree build; the sources are where the file itself is.
+SOURCE := $(patsubst %/,%,$(dir $(realpath $(firstword $(MAKEFILE_LIST)))))
+FIRST = $(filter deps deps-ci clean distclean,$(MAKECMDGOALS))
+REST = $(filter-out $(FIRST),$(or $(MAKECMDGOALS),all))
+
+all:
+
+# Debian packages: what building and testing needs, and what the other builds of .ci/run need on top.
+deps:
+	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev
+deps-ci: deps
+	@$(SOURCE)/install/deps.sh clang clang-format libomp-dev valgrind qemu-user gcc-aarch64-linux-gnu libsleef-dev:arm64 check:arm64
+clean:
+	rm -rf build
+distclean: clean
+	rm -f config.mak config.h configure.log
+.PHONY: all deps deps-ci clean distclean
+
+ifneq ($(FIRST)$(if $(wildcard config.mak),,unconfigured),)
+# Nothing can be built before deps is through and configure has run: a second make does the other goals then.
+ifneq ($(REST),)
+$(REST): second-make
+second-make: $(FIRST)
+	@[ -e config.mak ] || $(SOURCE)/configure
+	@+$(MAKE) --no-print-directory $(REST)
+.PHONY: second-make $(REST)
+endif
+else
+
+include config.mak
+config.mak: $(srcdir)/configure $(srcdir)/arch/$(ARCH)/arch.mak
+	@$(CONFIGURE)
+
+B = build
+OBJ = $(B)/obj
+sources = $(patsubst $(srcdir)/%,%,$(wildcard $(1:%=$(srcdir)/%)))
+objects = $(addprefix $(OBJ)/,$(addsuffix .o,$(basename $(call sources,$1))))
+
+include $(srcdir)/arch/$(ARCH)/arch.mak
+LIB_OBJ = $(call objects,src/*.c $(ARCH_SRC-1))
+REFERENCE_OBJ = $(call objects,src/reference/*.c)
+TOOL_OBJ = $(call objects,examples/heed/*.c)
+TEST_OBJ = $(filter-out $(OBJ)/tests/exp_sweep.o,$(call objects,tests/*.c))
+BENCH_OBJ = $(call objects,benchmarks/*.cc benchmarks/*.c)
+EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
+INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
+VERSION := $(shell sed -n 's/^.define HEED_VERSION "\(.*\)"/\1/p' $(srcdir)/include/heed.h)
+SONAME = libheed.so.0
+
+# The arithmetic is what the source says: no contraction, no vectorisation of the scalar kernels behind their back.
+INCLUDES = -I. -I$(srcdir)/include -I$(srcdir)/src -MMD -MP
+MODE = $(OPTIMIZE) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC $(WARNINGS)
+LIBS = $(SLEEF_LIBS) $(OPENMP) -lm
+$(OBJ)/arch/scalar/scalar.o: ISA_FLAGS = -fno-tree-vectorize -fno-tree-slp-vectorize
+$(OBJ)/src/schedule.o: MODE += $(OPENMP)
+$(LIB_OBJ): INCLUDES += $(SLEEF_CFLAGS)
+$(TEST_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
+$(TEST_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
+$(OBJ)/tests/exp_sweep.o: INCLUDES += $(SLEEF_CFLAGS)
+$(BENCH_OBJ): INCLUDES += $(SLEEF_CFLAGS) $(BENCHMARK_CFLAGS)
+
+all: $(INSTALLED)
+
+$(OBJ)/%.o: $(srcdir)/%.c config.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(MODE) $(INCLUDES) $(ISA_FLAGS) $(CFLAGS) -c -o $@ $<
+$(OBJ)/%.o: $(srcdir)/%.cc config.h
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(TEST_OBJ) $(BENCH_OBJ) $(OBJ)/tests/exp_sweep.o)
+
+$(B)/libheed.a: $(LIB_OBJ)
+$(OBJ)/reference.a: $(REFERENCE_OBJ)
+$(OBJ)/tool.a: $(TOOL_OBJ)
+%.a:
+	rm -f $@
+	$(AR) rcs $@ $^
+$(B)/$(SONAME): $(LIB_OBJ)
+	$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
+$(B)/libheed.so: $(B)/$(SONAME)
+	ln -sf $(SONAME) $@
+$(B)/heed: $(OBJ)/tool.a $(B)/libheed.a
+$(B)/tests/check: $(TEST_OBJ) $(OBJ)/tool.a $(OBJ)/reference.a $(B)/libheed.a
+$(B)/tests/check: LIBS += $(CHECK_LIBS) -pthread
+$(B)/tests/check-exp: $(OBJ)/tests/exp_sweep.o $(B)/libheed.a
+$(B)/tests/check-exp: LIBS += -pthread
+$(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
+$(EXAMPLES): LIBS += -pthread
+$(B)/heed $(B)/tests/check $(B)/tests/check-exp $(EXAMPLES):
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
+$(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(BENCHMARK_LIBS) -pthread
+
+demo: $(B)/heed
+	@$(EMULATOR) $(B)/heed demo
+examples: $(EXAMPLES)
+
+# check-tests: the test program alone, which the other kinds of check run in builds of their own.
+check: check-tests all examples
+	@$(srcdir)/tests/check_symbols.sh $(B)
+	@$(srcdir)/tests/check_isa.sh $(B)
+	@CC='$(CC) $(CFLAGS)' LIBS='$(LDFLAGS) $(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_readme.sh $(srcdir) $(B)
+check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check)
+	@HEED_SOURCE=$(srcdir) $(EMULATOR) $(B)/tests/check
+check-exp: $(B)/tests/check-exp
+	$(EMULATOR) $(B)/tests/check-exp
+no-check:
+	@echo 'make check needs Check (Debian: check); "make deps" installs it' && false
+no-bench:
+	@echo 'make bench needs Google Benchmark (Debian: libbenchmark-dev); "make deps" installs it' && false
+
+# other_build FOLDER,OPTIONS,GOALS
+define other_build
+@echo "== $1: configure $2"
+@mkdir -p $(B)/$1
+@cd $(B)/$1 && $(SOURCE)/configure $(if $(filter -Werror,$(WARNINGS)),--enable-werror) $2 >/dev/null
++@$(MAKE) --no-print-directory -C $(B)/$1 $3
+endef
+SLOW = HEED_TEST_QUICK=1 CK_FORK=no
+check-arm:
+	$(call other_build,arm,--host=aarch64-linux-gnu CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ AR=aarch64-linux-gnu-ar,all examples)
+	+@$(SLOW) $(MAKE) --no-print-directory -C $(B)/arm check-tests
+check-old-x86: $(B)/tests/check
+	$(SLOW) HEED_TEST_EXPECT=scalar HEED_SOURCE=$(srcdir) qemu-x86_64 -cpu Nehalem $<
+	$(SLOW) HEED_TEST_EXPECT=avx2 HEED_SOURCE=$(srcdir) qemu-x86_64 -cpu Haswell $<
+check-valgrind: $(B)/tests/check
+	$(SLOW) HEED_SOURCE=$(srcdir) valgrind --quiet --error-exitcode=1 $<
+ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined
+check-sanitize:
+	$(call other_build,asan,--enable-debug CFLAGS='-O1 $(ASAN)' LDFLAGS='$(ASAN)',$(B)/tests/check)
+	+@$(SLOW) $(MAKE) --no-print-directory -C $(B)/asan check-tests
+	$(call other_build,tsan,--enable-debug --without-openmp CFLAGS='-O1 -fsanitize=thread' LDFLAGS=-fsanitize=thread,$(B)/tests/check)
+	+@$(SLOW) CK_RUN_SUITE=threads $(MAKE) --no-print-directory -C $(B)/tsan check-tests
+check-clang:
+	$(call other_build,clang,CC=clang CXX=clang++,all check-tests)
+check-without-openmp:
+	$(call other_build,serial,--without-openmp,all check-tests)
+
+BENCH = $(if $(BENCHMARK_LIBS),$(B)/bench/heed-bench,no-bench)
+bench: $(BENCH)
+	$(EMULATOR) $< $(BENCH_FLAGS)
+bench-short: BENCH_FLAGS = --benchmark_min_time=0.01
+bench-short: bench
+
+# Templates of what other build systems read about the installed library; written anew each time because PREFIX may be given late.
+$(B)/heed.pc $(B)/heed-config.cmake $(B)/heed-config-version.cmake: $(B)/%: $(srcdir)/install/%.in FORCE
+	@mkdir -p $(@D)
+	@sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|' \
+	    -e 's|@private_libs@|$(OPENMP) -lm|' $< >$@
+put = install -D -m $1 $2 $(DESTDIR)$3/$(notdir $2)
+install: all
+	$(call put,644,$(srcdir)/include/heed.h,$(includedir))
+	$(call put,644,$(B)/libheed.a,$(libdir))
+	$(call put,755,$(B)/$(SONAME),$(libdir))
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libheed.so
+	$(call put,644,$(B)/heed.pc,$(libdir)/pkgconfig)
+	$(call put,644,$(B)/heed-config.cmake,$(libdir)/cmake/heed)
+	$(call put,644,$(B)/heed-config-version.cmake,$(libdir)/cmake/heed)
+	$(call put,755,$(B)/heed,$(bindir))
+	$(call put,644,$(srcdir)/examples/heed/heed.1,$(mandir)/man1)
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,libheed.a libheed.so $(SONAME) pkgconfig/heed.pc) \
+	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
+	rm -rf $(DESTDIR)$(libdir)/cmake/heed
+
+FORMATTED = $(wildcard $(addprefix $(srcdir)/,$(foreach d,include src src/* arch/* tests benchmarks examples examples/*,$d/*.[ch] $d/*.cc)))
+format:
+	clang-format -i $(FORMATTED)
+check-format:
+	clang-format --dry-run -Werror $(FORMATTED)
+
+.PHONY: FORCE demo examples check check-tests check-exp check-arm check-old-x86 check-valgrind check-sanitize check-clang \
+    check-without-openmp no-check no-bench bench bench-short install uninstall format check-format
+endif
