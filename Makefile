@@ -42,11 +42,11 @@ sources = $(patsubst $(srcdir)/%,%,$(wildcard $(1:%=$(srcdir)/%)))
 objects = $(addprefix $(OBJ)/,$(addsuffix .o,$(basename $(call sources,$1))))
 
 include $(srcdir)/arch/$(ARCH)/arch.mak
-LIB_OBJ = $(call objects,src/*.c $(ARCH_SRC-1))
+LIB_OBJ = $(call objects,src/*.c arch/scalar/scalar.c $(ARCH_SRC))
 REFERENCE_OBJ = $(call objects,src/reference/*.c)
 TOOL_OBJ = $(call objects,examples/heed/*.c)
 TEST_OBJ = $(filter-out $(OBJ)/tests/exp_sweep.o,$(call objects,tests/*.c))
-BENCH_OBJ = $(call objects,benchmarks/*.cc benchmarks/*.c)
+BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
 EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
 VERSION := $(shell sed -n 's/^.define HEED_VERSION "\(.*\)"/\1/p' $(srcdir)/include/heed.h)
@@ -56,7 +56,7 @@ SONAME = libheed.so.0
 INCLUDES = -I. -I$(srcdir)/include -I$(srcdir)/src -MMD -MP
 MODE = $(OPTIMIZE) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC $(WARNINGS)
 LIBS = $(SLEEF_LIBS) $(OPENMP) -lm
-$(OBJ)/arch/scalar/scalar.o: ISA_FLAGS = -fno-tree-vectorize -fno-tree-slp-vectorize
+$(OBJ)/arch/scalar/scalar.o $(OBJ)/benchmarks/limits_scalar.o: ISA_FLAGS = -fno-tree-vectorize -fno-tree-slp-vectorize
 $(OBJ)/src/schedule.o: MODE += $(OPENMP)
 $(LIB_OBJ): INCLUDES += $(SLEEF_CFLAGS)
 $(TEST_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
@@ -78,6 +78,7 @@ $(B)/libheed.a: $(LIB_OBJ)
 $(OBJ)/reference.a: $(REFERENCE_OBJ)
 $(OBJ)/tool.a: $(TOOL_OBJ)
 %.a:
+	@mkdir -p $(@D)
 	rm -f $@
 	$(AR) rcs $@ $^
 $(B)/$(SONAME): $(LIB_OBJ)
@@ -104,7 +105,7 @@ examples: $(EXAMPLES)
 
 # check-tests: the test program alone, which the other kinds of check run in builds of their own.
 check: check-tests all examples
-	@$(srcdir)/tests/check_symbols.sh $(B)
+	@$(srcdir)/tests/check_symbols.sh $(srcdir) $(B)
 	@$(srcdir)/tests/check_isa.sh $(B)
 	@CC='$(CC) $(CFLAGS)' LIBS='$(LDFLAGS) $(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_readme.sh $(srcdir) $(B)
 check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check)

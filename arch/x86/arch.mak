@@ -3,11 +3,11 @@ SCALARFMA_FLAGS = -mfma -fno-tree-vectorize -fno-tree-slp-vectorize
 AVX2_FLAGS = -mavx2 -mfma
 AVX512_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 
-ARCH_SRC-1 = arch/scalar/scalar.c arch/x86/cpu.c
-ARCH_SRC-$(HAVE_SCALARFMA) += arch/x86/scalarfma.c
-ARCH_SRC-$(HAVE_AVX2) += arch/x86/avx2.c
-ARCH_SRC-$(HAVE_AVX512) += arch/x86/avx512.c
+ISAS-$(HAVE_SCALARFMA) += scalarfma
+ISAS-$(HAVE_AVX2) += avx2
+ISAS-$(HAVE_AVX512) += avx512
+ARCH_SRC = arch/x86/cpu.c $(ISAS-1:%=arch/x86/%.c)
 
-$(OBJ)/arch/x86/scalarfma.o: ISA_FLAGS = $(SCALARFMA_FLAGS)
-$(OBJ)/arch/x86/avx2.o: ISA_FLAGS = $(AVX2_FLAGS)
-$(OBJ)/arch/x86/avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
+$(OBJ)/arch/x86/scalarfma.o $(OBJ)/benchmarks/limits_scalarfma.o: ISA_FLAGS = $(SCALARFMA_FLAGS)
+$(OBJ)/arch/x86/avx2.o $(OBJ)/benchmarks/limits_avx2.o: ISA_FLAGS = $(AVX2_FLAGS)
+$(OBJ)/arch/x86/avx512.o $(OBJ)/benchmarks/limits_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Reads the machine code: only the object of an instruction set may hold its instructions, which is what makes an illegal
+# instruction impossible on older machines, and the inner loops of the tiles keep their accumulators in registers.
+set -eu
+build=$1
+
+fail() { echo "check_isa: $*" >&2; exit 1; }
+if ! objdump -f "$build"/obj/arch/scalar/scalar.o | grep -q 'x86-64'; then
+    echo "check_isa: not x86-64, nothing to look for"
+    exit 0
+fi
+
+# forbid PATTERN OBJECT...: no instruction may match
+forbid() {
+    pattern=$1
+    shift
+    for object in "$@"; do
+        [ -e "$object" ] || continue
+        found=$(objdump -d --no-show-raw-insn "$object" | awk -F '\t' -v pattern="$pattern" '$2 ~ pattern' | head -n 3)
+        [ -z "$found" ] || fail "$object holds instructions that it may not hold:
+$found"
+    done
+}
+# Every AVX instruction begins with v, and no other instruction that a compiler emits does.
+baseline=$(find "$build/obj/src" "$build/obj/arch" -name '*.o' ! -name scalarfma.o ! -name 'avx*.o' ! -path '*/reference/*')
+# shellcheck disable=SC2086
+forbid '^v' $baseline
+forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o"
+
+# inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "function: first-last stack",
+# where stack is how many of its instructions touch the stack.  An innermost loop is what a backward jump spans, no other inside.
+inner_loops() {
+    objdump -d --no-show-raw-insn "$1" | awk '
+        function report(    i, j, k, inner, fma, stack) {
+            for (i = 0; i < loops; i++) {
+                inner = 1
+                for (j = 0; j < loops; j++)
+                    if (j != i && first[j] >= first[i] && last[j] <= last[i] && (first[j] > first[i] || last[j] < last[i])) inner = 0
+                fma = stack = 0
+                for (k = first[i]; k <= last[i]; k++) {
+                    if (text[k] ~ /^vfn?m(add|sub)/) fma++
+                    if (text[k] ~ /\(%rsp/ || (framed && text[k] ~ /\(%rbp/)) stack++
+                }
+                if (inner && fma) print name, address[first[i]] "-" address[last[i]], fma, stack
+            }
+        }
+        /^[0-9a-f]+ <.*>:$/ { if (wanted) report(); name = $2; wanted = name ~ /(gemm|score|value)_tile/; n = loops = framed = 0; next }
+        wanted && /^ *[0-9a-f]+:\t/ {
+            split($0, part, "\t")
+            here = part[1]; gsub(/[ :]/, "", here)
+            address[n] = here; line[name, here] = n; text[n] = part[2]
+            if (part[2] ~ /^mov +%rsp,%rbp/) framed = 1
+            if (part[2] ~ /^j/ && split(part[2], jump, / +/) > 1 && (name, jump[2]) in line) {
+                first[loops] = line[name, jump[2]]; last[loops++] = n
+            }
+            n++
+        }
+        END { if (wanted) report() }'
+}
+
+count=0
+for isa in avx2 avx512; do
+    object=$build/obj/arch/x86/$isa.o
+    [ -e "$object" ] || continue
+    loops=$(inner_loops "$object")
+    for tile in gemm_tile score_tile value_tile; do
+        echo "$loops" | grep -q "$tile" || fail "no inner loop of $tile found in $object"
+    done
+    spilled=$(echo "$loops" | awk '$4 > 0')
+    [ -z "$spilled" ] || fail "inner loops of $object touch the stack (function, addresses, multiply-adds, stack accesses):
+$spilled"
+    count=$((count + $(echo "$loops" | wc -l)))
+done
+echo "check_isa: no instruction outside its object, no stack access in $count inner loops of the tiles"
