@@ -14,7 +14,7 @@ all:
 deps:
 	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev
 deps-ci: deps
-	@$(SOURCE)/install/deps.sh clang clang-format libomp-dev valgrind qemu-user gcc-aarch64-linux-gnu libsleef-dev:arm64 check:arm64
+	@$(SOURCE)/install/deps.sh shellcheck clang clang-format libomp-dev valgrind qemu-user gcc-aarch64-linux-gnu libsleef-dev:arm64 check:arm64
 clean:
 	rm -rf build
 distclean: clean
@@ -124,10 +124,11 @@ define other_build
 @cd $(B)/$1 && $(SOURCE)/configure $(if $(filter -Werror,$(WARNINGS)),--enable-werror) $2 >/dev/null
 +@$(MAKE) --no-print-directory -C $(B)/$1 $3
 endef
-SLOW = HEED_TEST_QUICK=1 CK_FORK=no
+# HEED_TEST_REQUIRE is about this machine, not about the one that is emulated.
+SLOW = HEED_TEST_QUICK=1 CK_FORK=no HEED_TEST_REQUIRE=
 check-arm:
 	$(call other_build,arm,--host=aarch64-linux-gnu CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ AR=aarch64-linux-gnu-ar,all examples)
-	+@$(SLOW) $(MAKE) --no-print-directory -C $(B)/arm check-tests
+	+@$(SLOW)neon $(MAKE) --no-print-directory -C $(B)/arm check-tests
 check-old-x86: $(B)/tests/check
 	$(SLOW) HEED_TEST_EXPECT=scalar HEED_SOURCE=$(srcdir) qemu-x86_64 -cpu Nehalem $<
 	$(SLOW) HEED_TEST_EXPECT=avx2 HEED_SOURCE=$(srcdir) qemu-x86_64 -cpu Haswell $<
@@ -154,7 +155,7 @@ bench-short: bench
 $(B)/heed.pc $(B)/heed-config.cmake $(B)/heed-config-version.cmake: $(B)/%: $(srcdir)/install/%.in FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|' \
-	    -e 's|@private_libs@|$(OPENMP) -lm|' $< >$@
+	    -e 's|@include_from_lib@|$(shell realpath -m --relative-to=$(libdir) $(includedir))|' -e 's|@openmp@|$(OPENMP)|' $< >$@
 put = install -D -m $1 $2 $(DESTDIR)$3/$(notdir $2)
 install: all
 	$(call put,644,$(srcdir)/include/heed.h,$(includedir))
@@ -166,6 +167,8 @@ install: all
 	$(call put,644,$(B)/heed-config-version.cmake,$(libdir)/cmake/heed)
 	$(call put,755,$(B)/heed,$(bindir))
 	$(call put,644,$(srcdir)/examples/heed/heed.1,$(mandir)/man1)
+check-install: all
+	@CC='$(CC)' CXX='$(CXX)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_install.sh $(B)
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,libheed.a libheed.so $(SONAME) pkgconfig/heed.pc) \
 	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
@@ -178,5 +181,5 @@ check-format:
 	clang-format --dry-run -Werror $(FORMATTED)
 
 .PHONY: FORCE demo examples check check-tests check-exp check-arm check-old-x86 check-valgrind check-sanitize check-clang \
-    check-without-openmp no-check no-bench bench bench-short install uninstall format check-format
+    check-without-openmp check-install no-check no-bench bench bench-short install uninstall format check-format
 endif
