@@ -1,0 +1,22 @@
+/* AArch64: NEON by HWCAP (with its FMA it is part of the architecture, but a kernel may hide it); FPCR. */
+#include "cpu.h"
+
+#include <sys/auxv.h>
+
+#ifndef HWCAP_ASIMD
+#define HWCAP_ASIMD (1 << 1)
+#endif
+
+unsigned heed_cpu_features(void) { return HEED_CPU_FMA | (getauxval(AT_HWCAP) & HWCAP_ASIMD ? HEED_CPU_NEON : 0u); }
+
+const char *heed_cpu_feature_names(void) { return heed_cpu_features() & HEED_CPU_NEON ? "neon fma" : "fma"; }
+
+/* FPCR 0: round to nearest, no flush to zero, no traps, NaN payloads kept. */
+uint64_t heed_fp_begin(void) {
+    uint64_t callers;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(callers));
+    __asm__ volatile("msr fpcr, %0" : : "r"(UINT64_C(0)));
+    return callers;
+}
+
+void heed_fp_end(uint64_t callers) { __asm__ volatile("msr fpcr, %0" : : "r"(callers)); }

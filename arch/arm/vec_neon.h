@@ -1,0 +1,75 @@
+/* The vector vocabulary for NEON (AArch64 Advanced SIMD): 4 lanes.  See arch/README.md. */
+#ifndef HEED_VEC_NEON_H
+#define HEED_VEC_NEON_H
+
+#include <arm_neon.h>
+#include <math.h>
+#include <sleef.h>
+
+#include "internal.h"
+
+typedef float32x4_t vf;
+#define VF_LANES 4
+
+/* All ones in the lanes before n. */
+INLINE uint32x4_t neon_first(int64_t n) {
+    static const int32_t lane[VF_LANES] = {0, 1, 2, 3};
+    const int32_t lanes = n > VF_LANES ? VF_LANES : n < 0 ? 0 : (int32_t)n;
+    return vcgtq_s32(vdupq_n_s32(lanes), vld1q_s32(lane));
+}
+
+INLINE vf v_zero(void) { return vdupq_n_f32(0.0f); }
+INLINE vf v_set1(float x) { return vdupq_n_f32(x); }
+INLINE vf v_load(const float *p) { return vld1q_f32(p); }
+INLINE void v_store(float *p, vf x) { vst1q_f32(p, x); }
+INLINE vf v_load_n(const float *p, int64_t n) {
+    float lanes[VF_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (n >= VF_LANES)
+        return v_load(p);
+    for (int64_t i = 0; i < n; i++)
+        lanes[i] = p[i];
+    return v_load(lanes);
+}
+INLINE void v_store_n(float *p, vf x, int64_t n) {
+    float lanes[VF_LANES];
+    if (n >= VF_LANES) {
+        v_store(p, x);
+        return;
+    }
+    v_store(lanes, x);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = lanes[i];
+}
+INLINE vf v_pin(vf x) {
+    __asm__("" : "+w"(x));
+    return x;
+}
+INLINE vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
+INLINE vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
+INLINE vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
+INLINE vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+INLINE vf v_max(vf a, vf b) { return vmaxq_f32(a, b); }
+INLINE vf v_keep_first(vf x, int64_t n, vf other) { return vbslq_f32(neon_first(n), x, other); }
+INLINE vf v_zero_at_minus_inf(vf y, vf x) { return vbslq_f32(vceqq_f32(x, vdupq_n_f32(-INFINITY)), v_zero(), y); }
+INLINE vf v_one_nan(vf x) { return vbslq_f32(vceqq_f32(x, x), x, vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000))); }
+INLINE vf v_round(vf x) { return vrndnq_f32(x); }
+INLINE vf v_exp2_scale(vf r, vf n, vf x) {
+    const int32x4_t power = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23);
+    return vbslq_f32(vcltq_f32(x, vdupq_n_f32(-126.0f)), v_zero(), v_mul(r, vreinterpretq_f32_s32(power)));
+}
+INLINE float v_sum(vf x) {
+    const float32x2_t halves = vadd_f32(vget_low_f32(x), vget_high_f32(x));
+    return vget_lane_f32(halves, 0) + vget_lane_f32(halves, 1);
+}
+INLINE float v_hmax(vf x) { return vmaxvq_f32(x); }
+INLINE void v_transpose(vf r[VF_LANES]) {
+    const float32x4x2_t top = vtrnq_f32(r[0], r[1]), bottom = vtrnq_f32(r[2], r[3]);
+    r[0] = vcombine_f32(vget_low_f32(top.val[0]), vget_low_f32(bottom.val[0]));
+    r[1] = vcombine_f32(vget_low_f32(top.val[1]), vget_low_f32(bottom.val[1]));
+    r[2] = vcombine_f32(vget_high_f32(top.val[0]), vget_high_f32(bottom.val[0]));
+    r[3] = vcombine_f32(vget_high_f32(top.val[1]), vget_high_f32(bottom.val[1]));
+}
+
+INLINE float v_log1(float x) { return Sleef_finz_logf1_u10purecfma(x); }
+
+#endif

@@ -1,0 +1,17 @@
+/* Any other architecture: no features; the floating-point environment through the C library. */
+#include "cpu.h"
+
+#include <fenv.h>
+
+unsigned heed_cpu_features(void) { return 0; }
+
+const char *heed_cpu_feature_names(void) { return ""; }
+
+/* The rounding mode is all that C can name; heed has no SIMD kernels here, and no flush-to-zero mode is known to be on. */
+uint64_t heed_fp_begin(void) {
+    const int callers = fegetround();
+    fesetround(FE_TONEAREST);
+    return (uint64_t)callers;
+}
+
+void heed_fp_end(uint64_t callers) { fesetround((int)callers); }

@@ -1,0 +1,24 @@
+/* What heed asks of a processor; one implementation per architecture, in arch/x86/cpu.c, arch/arm/cpu.c or arch/scalar/cpu.c. */
+#ifndef HEED_CPU_H
+#define HEED_CPU_H
+
+#include <stdint.h>
+
+/* Capabilities that both the processor and the operating system offer. */
+enum {
+    HEED_CPU_FMA = 1 << 0,
+    HEED_CPU_AVX2 = 1 << 1,
+    HEED_CPU_AVX512 = 1 << 2, /* F, BW, DQ and VL together */
+    HEED_CPU_NEON = 1 << 3
+};
+unsigned heed_cpu_features(void);
+
+/* The same in words: "avx2 fma", "" if none. */
+const char *heed_cpu_feature_names(void);
+
+/* The floating-point environment that the arithmetic needs: round to nearest, no flush to zero, no traps.  begin sets it and
+ * returns the caller's, which end restores. */
+uint64_t heed_fp_begin(void);
+void heed_fp_end(uint64_t callers);
+
+#endif

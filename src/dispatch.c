@@ -1,0 +1,71 @@
+/* The choice of a kernel table: what was compiled, what this machine can run, what the caller or HEED_ISA asks for. */
+#include "dispatch.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "cpu.h"
+#include "error.h"
+
+extern const struct heed_kernels heed_kernels_avx512, heed_kernels_avx2, heed_kernels_neon, heed_kernels_scalarfma, heed_kernels_scalar;
+
+/* Best first.  The only place where the library asks what configure found. */
+static const struct heed_kernels *const compiled[] = {
+#if HEED_HAVE_AVX512
+    &heed_kernels_avx512,
+#endif
+#if HEED_HAVE_AVX2
+    &heed_kernels_avx2,
+#endif
+#if HEED_HAVE_NEON
+    &heed_kernels_neon,
+#endif
+#if HEED_HAVE_SCALARFMA
+    &heed_kernels_scalarfma,
+#endif
+    &heed_kernels_scalar,
+};
+enum { COMPILED = sizeof compiled / sizeof *compiled };
+
+const struct heed_kernels *heed_kernels_compiled(int index) { return index < COMPILED ? compiled[index] : NULL; }
+
+const struct heed_kernels *heed_kernels_usable(int index) {
+    const unsigned features = heed_cpu_features();
+    for (int i = 0; i < COMPILED; i++)
+        if (!(compiled[i]->requires & ~features) && index-- == 0)
+            return compiled[i];
+    return NULL;
+}
+
+static enum heed_status fail_with_names(const char *name, const char *source) {
+    char names[128] = "";
+    const struct heed_kernels *kernels;
+    for (int i = 0; (kernels = heed_kernels_usable(i)); i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", kernels->name);
+    }
+    return heed_fail(HEED_UNSUPPORTED_ISA, "%s is \"%.40s\", usable on this machine: %s", source, name, names);
+}
+
+enum heed_status heed_kernels_find(const char *name, const char *source, const struct heed_kernels **kernels) {
+    for (int i = 0; (*kernels = heed_kernels_usable(i)); i++)
+        if (!name || !*name || strcmp(name, (*kernels)->name) == 0)
+            return HEED_OK;
+    return fail_with_names(name, source);
+}
+
+enum heed_status heed_kernels_for(const struct heed_exec *exec, const struct heed_kernels **kernels) {
+    static _Atomic(const struct heed_kernels *) chosen;
+    if (exec && exec->isa)
+        return heed_kernels_find(exec->isa, "exec.isa", kernels);
+    *kernels = atomic_load_explicit(&chosen, memory_order_acquire);
+    if (*kernels)
+        return HEED_OK;
+    const enum heed_status status = heed_kernels_find(getenv("HEED_ISA"), "HEED_ISA", kernels);
+    if (status == HEED_OK)
+        atomic_store_explicit(&chosen, *kernels, memory_order_release);
+    return status;
+}

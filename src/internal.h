@@ -1,0 +1,26 @@
+/* Words that every file of the library shares: inlining, unrolling, visibility, small integer helpers. */
+#ifndef HEED_INTERNAL_H
+#define HEED_INTERNAL_H
+
+#include <stdint.h>
+
+#define HEED_API __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+/* gcc 12 keeps a tile's accumulators in registers only if each tile shape is a function of its own. */
+#define NOINLINE static __attribute__((noinline))
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define NO_UNROLL _Pragma("clang loop unroll(disable)")
+#else
+#define UNROLL _Pragma("GCC unroll 64")
+#define NO_UNROLL _Pragma("GCC unroll 1")
+#endif
+
+INLINE int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+/* a / b rounded up; a >= 0, b > 0, without overflow for any a */
+INLINE int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+INLINE int64_t round_up(int64_t a, int64_t multiple) { return ceil_div(a, multiple) * multiple; }
+
+#endif

@@ -1,0 +1,125 @@
+/* The contract of the kernels: one const table of functions and tile sizes per instruction set.
+ *
+ * A kernel is serial and stateless: plain pointers and strides in elements, no allocation, no feature test.  All tables give the
+ * same bits for the same arguments (src/arithmetic.md); what a table chooses freely is the shape of its tiles.  The bodies are in
+ * src/kernels/, written once over the vector vocabulary of arch/README.md; tests/test_kernels.c walks all tables.
+ *
+ * Unless a kernel says otherwise: pointers need float alignment only, sizes may be 0, nothing outside the named rectangles is read
+ * or written, inputs and outputs do not overlap. */
+#ifndef HEED_KERNELS_H
+#define HEED_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    HEED_CHUNK = 256,    /* keys that share one running maximum; part of the arithmetic, not a tuning knob */
+    HEED_PANEL = 64,     /* columns of a packed panel, on every instruction set */
+    HEED_SUM_LANES = 16, /* partial sums of a softmax denominator; part of the arithmetic */
+    HEED_MAX_TILE_ROWS = 8
+};
+
+/* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] * b[p][j].
+ * rows <= tile_rows; columns <= tile_columns; b is readable up to columns rounded up to whole vectors; c is written for `columns` only.
+ * c may be acc (same pointer and stride). */
+struct heed_gemm_tile {
+    int rows, columns;
+    int64_t k;
+    const float *a;
+    int64_t lda;
+    const float *b;
+    int64_t ldb;
+    const float *acc;
+    int64_t ldacc;
+    float alpha, beta;
+    float *c;
+    int64_t ldc;
+};
+
+/* Scores of tile_rows queries (or fewer) with tile_columns keys: s[i][j] = chain over d of query[i][d] * keys[d][j], then -inf where
+ * j >= limits[i] (limits NULL: no limit).  Lane-wise maxima go to row_max[i][0..15]: of this tile alone if `first`, else of it and what is there.
+ * keys has leading dimension HEED_PANEL, s and row_max have HEED_CHUNK and HEED_SUM_LANES; keys, s and row_max are aligned to 64. */
+struct heed_score_tile {
+    int rows;
+    bool first;
+    int64_t head_dim;
+    const float *query;
+    int64_t ldq;
+    const float *keys;
+    const int *limits;
+    float *s;
+    float *row_max;
+};
+
+/* The softmax of one chunk, rows apart: with n = counts[i] keys seen by row i,
+ *   chunk_max[i] = max of row_max[i][..] (-inf if n is 0);  s[i][j] = exp2(s[i][j] - chunk_max[i]);  chunk_sum[i] = sum of s[i][0..n-1].
+ * s[i][n..] up to n rounded up to whole vectors holds -inf on entry, 0 on return; s has leading dimension HEED_CHUNK. */
+struct heed_exp_rows {
+    int rows;
+    const int *counts;
+    float *s;
+    const float *row_max;
+    float *chunk_max;
+    float *chunk_sum;
+};
+
+/* The running softmax takes in a chunk: m' = max(m, chunk_max); a = exp2(m - m'), b = exp2(chunk_max - m'), each 0 where its
+ * maximum is -inf; l = fma(l, a, chunk_sum * b); m = m'.  a: keep_old, b: take_new.  All arrays have room for rows rounded up to 16. */
+struct heed_merge_rows {
+    int rows;
+    float *max;
+    float *sum;
+    const float *chunk_max;
+    const float *chunk_sum;
+    float *keep_old;
+    float *take_new;
+};
+
+/* o[i][d] = fma(o[i][d], keep_old[i], chain * take_new[i]), chain over j < counts[i] of p[i][j] * values[j][d], from 0.
+ * rows <= tile_rows; columns <= tile_columns; values and o are readable, o writable, up to columns rounded up to whole vectors; p has
+ * leading dimension HEED_CHUNK.  Row i uses no value at or after counts[i]. */
+struct heed_value_tile {
+    int rows, columns;
+    const int *counts;
+    const float *p;
+    const float *values;
+    int64_t ldv;
+    float *o;
+    int64_t ldo;
+    const float *keep_old;
+    const float *take_new;
+};
+
+struct heed_kernels {
+    const char *name;  /* the name in HEED_ISA, benchmarks and reports */
+    unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
+    int lanes;         /* floats in a vector */
+    int tile_rows;     /* of the three tiles; at most HEED_MAX_TILE_ROWS */
+    int tile_columns;  /* a multiple of lanes that divides HEED_PANEL */
+
+    /* panel[p][0..63] = b[p][0..columns-1], zeros after them; columns <= 64.  pack: b[p][j] is src[p * ld + j]; pack_transposed:
+     * src[j * ld + p].  panel is aligned to 64 bytes only if the caller wants speed. */
+    void (*pack)(const float *src, int64_t ld, int64_t k, int columns, float *panel);
+    void (*pack_transposed)(const float *src, int64_t ld, int64_t k, int columns, float *panel);
+
+    void (*gemm_tile)(const struct heed_gemm_tile *tile);
+    void (*score_tile)(const struct heed_score_tile *tile);
+    void (*exp_rows)(const struct heed_exp_rows *block);
+    void (*merge_rows)(const struct heed_merge_rows *block);
+    void (*value_tile)(const struct heed_value_tile *tile);
+
+    /* y[i] = x[i] * factor */
+    void (*scale)(const float *x, int64_t n, float factor, float *y);
+    /* y[i] = x[i] * (1 / sum) + 0; 0 if sum is 0; NaNs become the one NaN.  x is readable up to n rounded up to whole vectors. */
+    void (*finish_row)(const float *x, int64_t n, float sum, float *y);
+    /* w[i] = exp2(w[i] - max) * (1 / sum); 0 if sum is 0; NaNs become the one NaN. */
+    void (*weights_row)(float *w, int64_t n, float max, float sum);
+    /* y = softmax(factor * x) over n elements; y may be x. */
+    void (*softmax_row)(const float *x, int64_t n, float factor, float *y);
+    /* y[i] = 2^x[i] for x <= 0: 0 below -126, NaN for NaN; at most 1 ULP from the true value.  What the kernels above use, for tests. */
+    void (*exp2)(const float *x, int64_t n, float *y);
+    /* ln(x): SLEEF's, 1.0 ULP. */
+    float (*log)(float x);
+};
+
+#endif

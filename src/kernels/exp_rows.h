@@ -1,0 +1,50 @@
+/* The softmax of one chunk of keys, and the running softmax that takes it in.  Contracts in src/kernels.h. */
+#ifndef HEED_KERNELS_EXP_ROWS_H
+#define HEED_KERNELS_EXP_ROWS_H
+
+/* s[j] = exp2(s[j] - max) for j < n; their sum.  s is read and written up to whole vectors. */
+INLINE float exp_row(float *s, int n, float max) {
+    const vf base = v_set1(max);
+    vf sum[SUM_VECTORS];
+    sum16_zero(sum);
+    int j = 0;
+    NO_UNROLL for (; j + HEED_SUM_LANES <= n; j += HEED_SUM_LANES) UNROLL for (int v = 0; v < SUM_VECTORS; v++) {
+        const vf p = v_exp2(v_sub(v_load(s + j + v * VF_LANES), base));
+        v_store(s + j + v * VF_LANES, p);
+        sum[v] = v_add(sum[v], p);
+    }
+    UNROLL for (int v = 0; v < SUM_VECTORS; v++) {
+        const int at = j + v * VF_LANES;
+        if (at >= n)
+            break;
+        const vf p = v_exp2(v_sub(v_load(s + at), base));
+        v_store(s + at, p);
+        sum[v] = v_add(sum[v], p);
+    }
+    return sum16_fold(sum);
+}
+
+static void exp_rows(const struct heed_exp_rows *block) {
+    for (int i = 0; i < block->rows; i++) {
+        const int n = block->counts[i];
+        const float max = n > 0 ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES)) : -INFINITY;
+        /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
+        block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK, n, max == -INFINITY ? 0.0f : max);
+        block->chunk_max[i] = max;
+    }
+}
+
+static void merge_rows(const struct heed_merge_rows *block) {
+    for (int i = 0; i < block->rows; i += VF_LANES) {
+        const vf old_max = v_load(block->max + i), chunk_max = v_load(block->chunk_max + i);
+        const vf new_max = v_max(old_max, chunk_max);
+        const vf keep_old = v_zero_at_minus_inf(v_exp2(v_sub(old_max, new_max)), old_max);
+        const vf take_new = v_zero_at_minus_inf(v_exp2(v_sub(chunk_max, new_max)), chunk_max);
+        v_store(block->max + i, new_max);
+        v_store(block->sum + i, v_fma(v_load(block->sum + i), keep_old, v_mul(v_load(block->chunk_sum + i), take_new)));
+        v_store(block->keep_old + i, keep_old);
+        v_store(block->take_new + i, take_new);
+    }
+}
+
+#endif

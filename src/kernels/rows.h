@@ -1,0 +1,92 @@
+/* Passes over single rows: scaling queries, finishing outputs and attention weights, row softmax.  Contracts in src/kernels.h. */
+#ifndef HEED_KERNELS_ROWS_H
+#define HEED_KERNELS_ROWS_H
+
+static void scale(const float *x, int64_t n, float factor, float *y) {
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(y + i, v_mul(v_load_n(x + i, n - i), v_set1(factor)), n - i);
+}
+
+static void fill(float *y, int64_t n, float value) {
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(y + i, v_set1(value), n - i);
+}
+
+/* The sum of a zero and +0 is +0: tiles that start from +0 and rows that were merged once more often end with the same sign. */
+static void finish_row(const float *x, int64_t n, float sum, float *y) {
+    const vf reciprocal = v_set1(1.0f / sum);
+    if (sum == 0.0f) {
+        fill(y, n, 0.0f);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(y + i, v_one_nan(v_add(v_mul(v_load(x + i), reciprocal), v_zero())), n - i);
+}
+
+/* A NaN weight makes the sum NaN, so the sum alone tells whether a row needs the one NaN. */
+INLINE bool fill_without_sum(float *y, int64_t n, float sum) {
+    if (sum > 0.0f)
+        return false;
+    fill(y, n, sum == 0.0f ? 0.0f : __builtin_nanf(""));
+    return true;
+}
+
+static void weights_row(float *w, int64_t n, float max, float sum) {
+    if (fill_without_sum(w, n, sum))
+        return;
+    const vf base = v_set1(max), reciprocal = v_set1(1.0f / sum);
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(w + i, v_mul(v_exp2(v_sub(v_load_n(w + i, n - i), base)), reciprocal), n - i);
+}
+
+INLINE float softmax_max(const float *x, int64_t n, vf sign) {
+    vf max[4];
+    int64_t i = 0;
+    UNROLL for (int v = 0; v < 4; v++) max[v] = v_set1(-INFINITY);
+    for (; i + 4 * VF_LANES <= n; i += 4 * VF_LANES)
+        UNROLL for (int v = 0; v < 4; v++) max[v] = v_max(v_mul(v_load(x + i + v * VF_LANES), sign), max[v]);
+    for (; i < n; i += VF_LANES)
+        max[0] = v_max(v_keep_first(v_mul(v_load_n(x + i, n - i), sign), n - i, v_set1(-INFINITY)), max[0]);
+    return v_hmax(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
+}
+
+/* y[i] = exp2((sign * x[i] - max) * factor) for one vector's worth of lanes from i on, added to sum. */
+INLINE void softmax_exp(const float *x, int64_t n, vf sign, vf max, vf factor, float *y, vf *sum) {
+    vf p = v_exp2(v_mul(v_sub(v_mul(v_load_n(x, n), sign), max), factor));
+    p = v_keep_first(p, n, v_zero());
+    v_store_n(y, p, n);
+    *sum = v_add(*sum, p);
+}
+
+/* The sum of all exp2((sign * x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so that the
+ * error of a sum grows with n / 256 and not with n / 16. */
+INLINE float softmax_exp_sum(const float *x, int64_t n, vf sign, vf max, vf factor, float *y) {
+    vf total[SUM_VECTORS];
+    sum16_zero(total);
+    for (int64_t chunk = 0; chunk < n; chunk += HEED_CHUNK) {
+        const int64_t end = n - chunk < HEED_CHUNK ? n : chunk + HEED_CHUNK;
+        vf sum[SUM_VECTORS];
+        sum16_zero(sum);
+        int64_t i = chunk;
+        NO_UNROLL for (; i + HEED_SUM_LANES <= end; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < SUM_VECTORS; v++)
+            softmax_exp(x + i + v * VF_LANES, VF_LANES, sign, max, factor, y + i + v * VF_LANES, &sum[v]);
+        UNROLL for (int v = 0; v < SUM_VECTORS; v++) if (i + v * VF_LANES < end)
+            softmax_exp(x + i + v * VF_LANES, end - i - v * VF_LANES, sign, max, factor, y + i + v * VF_LANES, &sum[v]);
+        UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
+    }
+    return sum16_fold(total);
+}
+
+static void softmax_row(const float *x, int64_t n, float factor, float *y) {
+    const vf sign = v_set1(factor < 0.0f ? -1.0f : 1.0f);
+    const float max = softmax_max(x, n, sign);
+    /* A row of -inf, with a maximum of 0 in its place, becomes weights and a sum of 0. */
+    const float sum = softmax_exp_sum(x, n, sign, v_set1(max == -INFINITY ? 0.0f : max), v_set1(fabsf(factor)), y);
+    if (fill_without_sum(y, n, sum))
+        return;
+    const vf reciprocal = v_set1(1.0f / sum);
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(y + i, v_mul(v_load_n(y + i, n - i), reciprocal), n - i);
+}
+
+#endif

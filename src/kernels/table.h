@@ -1,0 +1,43 @@
+/* All kernels of one instruction set and their table; the last line of each arch/.../<isa>.c, after its vocabulary and tile sizes.
+ *
+ * TILE_ROWS, TILE_VECTORS: the tile; TABLE: the table's symbol; TABLE_NAME, TABLE_REQUIRES: its name and HEED_CPU_* bits. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cpu.h"
+#include "internal.h"
+#include "kernels.h"
+#include "kernels/tile.h"
+#include "kernels/pack.h"
+#include "kernels/gemm_tile.h"
+#include "kernels/score_tile.h"
+#include "kernels/value_tile.h"
+#include "kernels/exp2.h"
+#include "kernels/sum16.h"
+#include "kernels/exp_rows.h"
+#include "kernels/rows.h"
+
+static float log_sleef(float x) { return v_log1(x); }
+
+extern const struct heed_kernels TABLE;
+const struct heed_kernels TABLE = {
+    .name = TABLE_NAME,
+    .requires = TABLE_REQUIRES,
+    .lanes = VF_LANES,
+    .tile_rows = TILE_ROWS,
+    .tile_columns = TILE_COLUMNS,
+    .pack = pack,
+    .pack_transposed = pack_transposed,
+    .gemm_tile = gemm_tile,
+    .score_tile = score_tile,
+    .exp_rows = exp_rows,
+    .merge_rows = merge_rows,
+    .value_tile = value_tile,
+    .scale = scale,
+    .finish_row = finish_row,
+    .weights_row = weights_row,
+    .softmax_row = softmax_row,
+    .exp2 = exp2_array,
+    .log = log_sleef,
+};

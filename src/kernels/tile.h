@@ -1,0 +1,59 @@
+/* The inner loop of every product, and how a kernel is made for each tile shape.
+ *
+ * A tile is up to TILE_ROWS rows times TILE_VECTORS vectors of accumulators, held in registers over the whole chain. */
+#ifndef HEED_KERNELS_TILE_H
+#define HEED_KERNELS_TILE_H
+
+#define TILE_COLUMNS (TILE_VECTORS * VF_LANES)
+
+INLINE void tile_zero(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS]) {
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
+}
+
+/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p: a points to a[0][p], b to b[p][0]. */
+INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *a, int64_t lda, const float *b) {
+    vf column[TILE_VECTORS];
+    UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
+    UNROLL for (int i = 0; i < rows; i++) {
+        const vf row = v_set1(a[i * lda]);
+        UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_fma(row, column[v], acc[i][v]);
+    }
+}
+
+/* The same for p = 0..k-1, in this order. */
+INLINE void tile_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *a, int64_t lda,
+                          const float *b, int64_t ldb, int64_t k) {
+    int64_t p = 0;
+    NO_UNROLL for (; p + 4 <= k; p += 4) {
+        UNROLL for (int u = 0; u < 4; u++) tile_step(rows, vectors, acc, a + u, lda, b + u * ldb);
+        a += 4;
+        b += 4 * ldb;
+    }
+    NO_UNROLL for (; p < k; p++) {
+        tile_step(rows, vectors, acc, a, lda, b);
+        a += 1;
+        b += ldb;
+    }
+}
+
+/* kernel##_body(rows, vectors, tile) with constant bounds, as one function per shape; shapes beyond this ISA's tile are empty. */
+#define TILE_SHAPE(kernel, rows, vectors)                                                                                          \
+    NOINLINE void kernel##_##rows##x##vectors(const struct heed_##kernel *tile) {                                                  \
+        if (rows <= TILE_ROWS && vectors <= TILE_VECTORS)                                                                          \
+            kernel##_body(rows <= TILE_ROWS ? rows : 1, vectors <= TILE_VECTORS ? vectors : 1, tile);                              \
+    }
+#define TILE_SHAPES_OF_ROWS(kernel, rows)                                                                                          \
+    TILE_SHAPE(kernel, rows, 1) TILE_SHAPE(kernel, rows, 2) TILE_SHAPE(kernel, rows, 3) TILE_SHAPE(kernel, rows, 4)
+#define TILE_SHAPES(kernel)                                                                                                        \
+    TILE_SHAPES_OF_ROWS(kernel, 1)                                                                                                 \
+    TILE_SHAPES_OF_ROWS(kernel, 2)                                                                                                 \
+    TILE_SHAPES_OF_ROWS(kernel, 3)                                                                                                 \
+    TILE_SHAPES_OF_ROWS(kernel, 4)                                                                                                 \
+    TILE_SHAPES_OF_ROWS(kernel, 5)                                                                                                 \
+    TILE_SHAPES_OF_ROWS(kernel, 6)
+#define TILE_NAMES(kernel, rows) {kernel##_##rows##x1, kernel##_##rows##x2, kernel##_##rows##x3, kernel##_##rows##x4}
+#define TILE_TABLE(kernel)                                                                                                         \
+    {TILE_NAMES(kernel, 1), TILE_NAMES(kernel, 2), TILE_NAMES(kernel, 3),                                                          \
+     TILE_NAMES(kernel, 4), TILE_NAMES(kernel, 5), TILE_NAMES(kernel, 6)}
+
+#endif

@@ -1,0 +1,126 @@
+/* Where tensors lie, and whether they may: overflow, alignment, overlap. */
+#include "region.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "error.h"
+#include "internal.h"
+
+enum heed_status heed_check_range(const char *name, int64_t value, int64_t least, int64_t most) {
+    if (value < least)
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %" PRId64 ", must be at least %" PRId64, name, value, least);
+    if (value > most)
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %" PRId64 ", must be at most %" PRId64, name, value, most);
+    return HEED_OK;
+}
+
+/* Floats from the first to the last element; -1 if their bytes do not fit into a pointer difference. */
+static int64_t span_of(const struct heed_region *region) {
+    int64_t span = region->width;
+    for (int i = 0; i < HEED_REGION_DIMS; i++) {
+        int64_t step;
+        if (__builtin_mul_overflow(region->count[i] - 1, region->stride[i], &step) || __builtin_add_overflow(span, step, &span))
+            return -1;
+    }
+    return span <= PTRDIFF_MAX / (int64_t)sizeof(float) ? span : -1;
+}
+
+static bool is_empty(const struct heed_region *region) {
+    bool empty = region->width == 0;
+    for (int i = 0; i < HEED_REGION_DIMS; i++)
+        empty |= region->count[i] == 0;
+    return empty;
+}
+
+enum heed_status heed_region_check(struct heed_region *region) {
+    for (int i = 0; i < HEED_REGION_DIMS; i++)
+        if (region->stride[i] < 0)
+            return heed_fail(HEED_INVALID_ARGUMENT, "%s%s is %" PRId64 ", must be at least 0", region->name, region->stride_name[i],
+                             region->stride[i]);
+    region->span = 0;
+    if (is_empty(region))
+        return HEED_OK;
+    const int64_t span = span_of(region);
+    if (span < 0 || (uintptr_t)region->data + (uintptr_t)span * sizeof(float) < (uintptr_t)region->data)
+        return heed_fail(HEED_INVALID_ARGUMENT,
+                         "%s is too large for the address space: %" PRId64 " x %" PRId64 " x %" PRId64 " rows of %" PRId64
+                         ", strides %" PRId64 ", %" PRId64 ", %" PRId64,
+                         region->name, region->count[0], region->count[1], region->count[2], region->width, region->stride[0],
+                         region->stride[1], region->stride[2]);
+    if (!region->data)
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL, but has %" PRId64 " floats", region->name, span);
+    if ((uintptr_t)region->data % _Alignof(float))
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, not aligned to float", region->name, (const void *)region->data);
+    region->span = span;
+    return HEED_OK;
+}
+
+/* The dimensions with more than one index, by ascending stride; returns how many. */
+static int sorted_dims(const struct heed_region *region, int order[HEED_REGION_DIMS]) {
+    int dims = 0;
+    for (int i = HEED_REGION_DIMS - 1; i >= 0; i--) {
+        if (region->count[i] <= 1)
+            continue;
+        int at = dims++;
+        for (; at > 0 && region->stride[order[at - 1]] > region->stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return dims;
+}
+
+enum heed_status heed_region_check_rows_apart(const struct heed_region *region) {
+    int order[HEED_REGION_DIMS];
+    const int dims = region->span > 0 ? sorted_dims(region, order) : 0;
+    int64_t extent = region->width;
+    for (int i = 0; i < dims; i++) {
+        const int dim = order[i];
+        if (region->stride[dim] < extent)
+            return heed_fail(HEED_INVALID_ARGUMENT, "%s%s is %" PRId64 ", must be at least %" PRId64 ": rows overlap", region->name,
+                             region->stride_name[dim], region->stride[dim], extent);
+        extent += region->stride[dim] * (region->count[dim] - 1);
+    }
+    return HEED_OK;
+}
+
+static int64_t gcd(int64_t a, int64_t b) {
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Dimensions that continue the row without a gap become part of its width; the rest goes into the common period. */
+static int64_t width_of_period(const struct heed_region *region, int64_t *period) {
+    int order[HEED_REGION_DIMS];
+    const int dims = sorted_dims(region, order);
+    int64_t width = region->width;
+    for (int i = 0; i < dims; i++) {
+        if (region->stride[order[i]] == width)
+            width *= region->count[order[i]];
+        else
+            *period = gcd(*period, region->stride[order[i]]);
+    }
+    return width;
+}
+
+enum heed_status heed_region_check_apart(const struct heed_region *output, const struct heed_region *other) {
+    const uintptr_t a = (uintptr_t)output->data, b = (uintptr_t)other->data;
+    if (output->span == 0 || other->span == 0 || a + (uintptr_t)output->span * sizeof(float) <= b ||
+        b + (uintptr_t)other->span * sizeof(float) <= a)
+        return HEED_OK;
+    int64_t period = 0;
+    const int64_t output_width = width_of_period(output, &period), other_width = width_of_period(other, &period);
+    if (period > 0) {
+        const int64_t distance = b >= a ? (int64_t)((b - a) / sizeof(float)) : -(int64_t)((a - b) / sizeof(float));
+        const int64_t start = ((distance % period) + period) % period; /* of other, in output's period */
+        if (start >= output_width && start + other_width <= period)
+            return HEED_OK;
+    }
+    return heed_fail(HEED_INVALID_ARGUMENT, "%s (at %p) overlaps %s (at %p)", output->name, (const void *)output->data, other->name,
+                     (const void *)other->data);
+}

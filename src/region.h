@@ -1,0 +1,33 @@
+/* The memory that a tensor of a request occupies: checked once, before anything is read or written. */
+#ifndef HEED_REGION_H
+#define HEED_REGION_H
+
+#include <stdint.h>
+
+#include "heed.h"
+
+enum { HEED_REGION_DIMS = 3 };
+
+/* Rows of `width` contiguous floats, count[0] x count[1] x count[2] of them, `stride` floats apart. */
+struct heed_region {
+    const char *name; /* the field in messages */
+    const float *data;
+    int64_t width;
+    int64_t count[HEED_REGION_DIMS];
+    int64_t stride[HEED_REGION_DIMS];
+    const char *stride_name[HEED_REGION_DIMS];
+    int64_t span; /* set by heed_region_check: floats from the first to the last, 0 if there are none */
+};
+
+/* Strides not negative, every element within the address space, data there and aligned to float; sets span. */
+enum heed_status heed_region_check(struct heed_region *region);
+/* No two rows of an output share an element: taken by ascending stride, each dimension steps over all of those before it. */
+enum heed_status heed_region_check_rows_apart(const struct heed_region *region);
+/* Nothing of `output` is in `other`.  Exact for tensors apart in memory and for those that interleave with a common period (columns of one
+ * packed buffer); stranger patterns count as overlap. */
+enum heed_status heed_region_check_apart(const struct heed_region *output, const struct heed_region *other);
+
+/* value in [least, most], else a message "name is value, must be ..." */
+enum heed_status heed_check_range(const char *name, int64_t value, int64_t least, int64_t most);
+
+#endif

@@ -1,0 +1,87 @@
+/* Tasks over workers.  Each worker draws the next ticket when it is free, so unequal cores and unequal tasks balance; which worker runs
+ * a task never changes its result. */
+#include "schedule.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "config.h"
+#include "cpu.h"
+#include "error.h"
+#include "internal.h"
+#include "region.h"
+
+#if HEED_HAVE_OPENMP
+#include <omp.h>
+#endif
+
+/* Work below which one thread is as quick: waking a second one takes 5 to 10 us, some 10^6 operations of one core. */
+#define FLOPS_WORTH_A_THREAD 2e6
+
+struct run {
+    _Atomic int64_t next;
+    int64_t tasks;
+    heed_task_fn *fn;
+    void *context;
+};
+
+enum heed_status heed_exec_check(const struct heed_exec *exec) {
+    if (!exec)
+        return HEED_OK;
+    if (exec->run && !exec->num_threads)
+        return heed_fail(HEED_INVALID_ARGUMENT, "exec.num_threads is NULL, but exec.run is set");
+    return heed_check_range("exec.threads", exec->threads, 0, HEED_MAX_WORKERS);
+}
+
+bool heed_schedule_has_openmp(void) { return HEED_HAVE_OPENMP; }
+
+static int offered_threads(const struct heed_exec *exec) {
+    if (exec && exec->run)
+        return exec->num_threads(exec->pool);
+#if HEED_HAVE_OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+int heed_schedule_threads(const struct heed_exec *exec) {
+    const bool has_pool = exec && exec->run;
+    const int wish = exec ? exec->threads : 0;
+    if (wish > 0 && !has_pool)
+        return wish;
+    const int64_t offered = max_i64(1, min_i64(offered_threads(exec), HEED_MAX_WORKERS));
+    return (int)(wish > 0 ? min_i64(wish, offered) : offered);
+}
+
+int heed_schedule_workers(const struct heed_exec *exec, int64_t tasks, double flops) {
+    if (tasks <= 1 || flops < FLOPS_WORTH_A_THREAD)
+        return 1;
+    return (int)min_i64(heed_schedule_threads(exec), tasks);
+}
+
+static void work(void *context, int worker) {
+    struct run *run = context;
+    const uint64_t callers = heed_fp_begin();
+    int64_t task;
+    while ((task = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < run->tasks)
+        run->fn(run->context, task, worker);
+    heed_fp_end(callers);
+}
+
+void heed_schedule_run(const struct heed_exec *exec, int workers, int64_t tasks, heed_task_fn *fn, void *context) {
+    struct run run = {.tasks = tasks, .fn = fn, .context = context};
+    atomic_init(&run.next, 0);
+    if (workers > 1 && exec && exec->run) {
+        exec->run(exec->pool, workers, work, &run);
+        return;
+    }
+#if HEED_HAVE_OPENMP
+    if (workers > 1) {
+#pragma omp parallel num_threads(workers)
+        work(&run, omp_get_thread_num());
+        return;
+    }
+#endif
+    work(&run, 0);
+}

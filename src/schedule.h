@@ -1,0 +1,24 @@
+/* The only part of heed that knows threads: tasks are drawn as tickets by workers of OpenMP or of the caller's pool. */
+#ifndef HEED_SCHEDULE_H
+#define HEED_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "heed.h"
+
+enum { HEED_MAX_WORKERS = 1024 };
+
+/* One of many independent tasks; worker < the number of workers, and no two tasks run at once with the same worker. */
+typedef void heed_task_fn(void *context, int64_t task, int worker);
+
+enum heed_status heed_exec_check(const struct heed_exec *exec);
+/* Workers that a call may use: exec's wish, or all that OpenMP or the pool offers. */
+int heed_schedule_threads(const struct heed_exec *exec);
+/* Workers for `tasks` tasks of `flops` operations in all: 1 where waking a thread costs more than it saves. */
+int heed_schedule_workers(const struct heed_exec *exec, int64_t tasks, double flops);
+/* Runs fn(context, task, worker) for all tasks, lowest first as workers get free, and waits. */
+void heed_schedule_run(const struct heed_exec *exec, int workers, int64_t tasks, heed_task_fn *fn, void *context);
+bool heed_schedule_has_openmp(void);
+
+#endif
