@@ -14,7 +14,8 @@ all:
 deps:
 	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev
 deps-ci: deps
-	@$(SOURCE)/install/deps.sh shellcheck clang clang-format libomp-dev valgrind qemu-user gcc-aarch64-linux-gnu libsleef-dev:arm64 check:arm64
+	@$(SOURCE)/install/deps.sh shellcheck clang clang-format libomp-dev valgrind \
+	    qemu-user gcc-aarch64-linux-gnu libsleef-dev:arm64 check:arm64
 clean:
 	rm -rf build
 distclean: clean
@@ -126,8 +127,9 @@ define other_build
 endef
 # HEED_TEST_REQUIRE is about this machine, not about the one that is emulated.
 SLOW = HEED_TEST_QUICK=1 CK_FORK=no HEED_TEST_REQUIRE=
+ARM = aarch64-linux-gnu
 check-arm:
-	$(call other_build,arm,--host=aarch64-linux-gnu CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ AR=aarch64-linux-gnu-ar,all examples)
+	$(call other_build,arm,$(ARM:%=--host=%) $(ARM:%=CC=%-gcc CXX=%-g++ AR=%-ar),all examples)
 	+@$(SLOW)neon $(MAKE) --no-print-directory -C $(B)/arm check-tests
 check-old-x86: $(B)/tests/check
 	$(SLOW) HEED_TEST_EXPECT=scalar HEED_SOURCE=$(srcdir) qemu-x86_64 -cpu Nehalem $<
@@ -174,7 +176,8 @@ uninstall:
 	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
 	rm -rf $(DESTDIR)$(libdir)/cmake/heed
 
-FORMATTED = $(wildcard $(addprefix $(srcdir)/,$(foreach d,include src src/* arch/* tests benchmarks examples examples/*,$d/*.[ch] $d/*.cc)))
+CODE = include src src/* arch/* tests benchmarks examples examples/*
+FORMATTED = $(wildcard $(foreach folder,$(CODE),$(addprefix $(srcdir)/$(folder)/,*.c *.h *.cc)))
 format:
 	clang-format -i $(FORMATTED)
 check-format:

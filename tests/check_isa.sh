@@ -27,30 +27,36 @@ baseline=$(find "$build/obj/src" "$build/obj/arch" -name '*.o' ! -name scalarfma
 forbid '^v' $baseline
 forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o"
 
-# inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "function: first-last stack",
-# where stack is how many of its instructions touch the stack.  An innermost loop is what a backward jump spans, no other inside.
+# inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "name: from-to fma stack", the
+# last two being how many of its instructions multiply and how many touch the stack.  A loop is what a conditional jump back spans and
+# where elements of a row are broadcast, which tells it from jumps between blocks that were merely moved; innermost: none inside.
 inner_loops() {
     objdump -d --no-show-raw-insn "$1" | awk '
-        function report(    i, j, k, inner, fma, stack) {
+        function report(    i, j, k, inner, broadcast, fma, stack) {
             for (i = 0; i < loops; i++) {
-                inner = 1
+                inner = 1; broadcast = 0
                 for (j = 0; j < loops; j++)
-                    if (j != i && first[j] >= first[i] && last[j] <= last[i] && (first[j] > first[i] || last[j] < last[i])) inner = 0
+                    if (first[j] >= first[i] && last[j] <= last[i] && last[j] - first[j] < last[i] - first[i]) inner = 0
                 fma = stack = 0
                 for (k = first[i]; k <= last[i]; k++) {
                     if (text[k] ~ /^vfn?m(add|sub)/) fma++
+                    if (text[k] ~ /^vbroadcastss .*\(|\{1to/) broadcast++
                     if (text[k] ~ /\(%rsp/ || (framed && text[k] ~ /\(%rbp/)) stack++
                 }
-                if (inner && fma) print name, address[first[i]] "-" address[last[i]], fma, stack
+                if (inner && fma && broadcast) print name, address[first[i]] "-" address[last[i]], fma, stack
             }
         }
-        /^[0-9a-f]+ <.*>:$/ { if (wanted) report(); name = $2; wanted = name ~ /(gemm|score|value)_tile/; n = loops = framed = 0; next }
+        /^[0-9a-f]+ <.*>:$/ {
+            if (wanted) report()
+            name = $2; wanted = name ~ /(gemm|score|value)_tile/; n = loops = framed = 0
+            next
+        }
         wanted && /^ *[0-9a-f]+:\t/ {
             split($0, part, "\t")
             here = part[1]; gsub(/[ :]/, "", here)
             address[n] = here; line[name, here] = n; text[n] = part[2]
             if (part[2] ~ /^mov +%rsp,%rbp/) framed = 1
-            if (part[2] ~ /^j/ && split(part[2], jump, / +/) > 1 && (name, jump[2]) in line) {
+            if (part[2] ~ /^j[^m]/ && split(part[2], jump, / +/) > 1 && (name, jump[2]) in line) {
                 first[loops] = line[name, jump[2]]; last[loops++] = n
             }
             n++

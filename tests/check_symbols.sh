@@ -1,7 +1,7 @@
 #!/bin/sh
-# An engine that links heed must not find a name taken by it: everything global begins with heed_, the shared library shows what
-# heed.h declares and nothing else.  An object built with an instruction set's flags may share no code with the others, or the linker
-# could pick its copy for a machine that cannot run it: such an object has one global symbol, its table.
+# An engine that links heed must not find a name taken by it: everything global begins with heed_, and the shared library shows what
+# heed.h declares, nothing else.  An object built with an instruction set's flags may share no code with others, or the linker could
+# pick its copy for a machine that cannot run it: such an object has one global symbol, its table.
 set -eu
 source=$1 build=$2
 
@@ -22,7 +22,8 @@ tables=0
 for object in "$build"/obj/arch/*/*.o; do
     name=$(basename "$object" .o)
     [ "$name" != cpu ] || continue
-    [ "$(globals "$object")" = "heed_kernels_$name" ] || fail "$object has other global symbols than its table:" "$(globals "$object")"
+    found=$(globals "$object")
+    [ "$found" = "heed_kernels_$name" ] || fail "$object has other global symbols than its table: $found"
     tables=$((tables + 1))
 done
 echo "check_symbols: $(echo "$exported" | wc -l) functions exported, $tables kernel tables, no other global name"
