@@ -110,7 +110,7 @@ check: check-tests all examples
 	@$(srcdir)/tests/check_isa.sh $(B)
 	@CC='$(CC) $(CFLAGS)' LIBS='$(LDFLAGS) $(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_readme.sh $(srcdir) $(B)
 check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check)
-	@HEED_SOURCE=$(srcdir) $(EMULATOR) $(B)/tests/check
+	@$(EMULATOR) $(B)/tests/check
 check-exp: $(B)/tests/check-exp
 	$(EMULATOR) $(B)/tests/check-exp
 no-check:
@@ -132,10 +132,10 @@ check-arm:
 	$(call other_build,arm,$(ARM:%=--host=%) $(ARM:%=CC=%-gcc CXX=%-g++ AR=%-ar),all examples)
 	+@$(SLOW)neon $(MAKE) --no-print-directory -C $(B)/arm check-tests
 check-old-x86: $(B)/tests/check
-	$(SLOW) HEED_TEST_EXPECT=scalar HEED_SOURCE=$(srcdir) qemu-x86_64 -cpu Nehalem $<
-	$(SLOW) HEED_TEST_EXPECT=avx2 HEED_SOURCE=$(srcdir) qemu-x86_64 -cpu Haswell $<
+	$(SLOW) HEED_TEST_EXPECT=scalar qemu-x86_64 -cpu Nehalem $<
+	$(SLOW) HEED_TEST_EXPECT=avx2 qemu-x86_64 -cpu Haswell $<
 check-valgrind: $(B)/tests/check
-	$(SLOW) HEED_SOURCE=$(srcdir) valgrind --quiet --error-exitcode=1 $<
+	$(SLOW) valgrind --quiet --error-exitcode=1 $<
 ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined
 check-sanitize:
 	$(call other_build,asan,--enable-debug CFLAGS='-O1 $(ASAN)' LDFLAGS='$(ASAN)',$(B)/tests/check)
@@ -150,7 +150,7 @@ check-without-openmp:
 BENCH = $(if $(BENCHMARK_LIBS),$(B)/bench/heed-bench,no-bench)
 bench: $(BENCH)
 	$(EMULATOR) $< $(BENCH_FLAGS)
-bench-short: BENCH_FLAGS = --benchmark_min_time=0.01
+bench-short: BENCH_FLAGS = --short
 bench-short: bench
 
 # Templates of what other build systems read about the installed library; written anew each time because PREFIX may be given late.
