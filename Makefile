@@ -106,6 +106,7 @@ examples: $(EXAMPLES)
 
 # check-tests: the test program alone, which the other kinds of check run in builds of their own.
 check: check-tests all examples
+	@EMULATOR='$(EMULATOR)' $(srcdir)/tests/tool_test.sh $(B)/heed
 	@$(srcdir)/tests/check_symbols.sh $(srcdir) $(B)
 	@$(srcdir)/tests/check_isa.sh $(B)
 	@CC='$(CC) $(CFLAGS)' LIBS='$(LDFLAGS) $(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_readme.sh $(srcdir) $(B)
