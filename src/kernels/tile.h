@@ -10,30 +10,42 @@ INLINE void tile_zero(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
 }
 
-/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p: a points to a[0][p], b to b[p][0]. */
-INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *a, int64_t lda, const float *b) {
+/* Rows of a are addressed from one pointer for every three: base, base + lda and base + 2 * lda are addressing modes.  Left alone, gcc 12
+ * keeps a pointer for every row and unrolled step, on the stack. */
+enum { ROW_GROUP = 3, ROW_GROUPS = (TILE_ROWS + ROW_GROUP - 1) / ROW_GROUP };
+
+/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p: a[g] points to a[3 * g][p], b to b[p][0]. */
+INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *const a[ROW_GROUPS], int64_t lda,
+                      const float *b) {
     vf column[TILE_VECTORS];
     UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
     UNROLL for (int i = 0; i < rows; i++) {
-        const vf row = v_set1(a[i * lda]);
+        const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_fma(row, column[v], acc[i][v]);
     }
+}
+
+/* `steps` of them; a and b advance. */
+INLINE void tile_steps(const int steps, const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *a[ROW_GROUPS],
+                       int64_t lda, const float **b, int64_t ldb) {
+    UNROLL for (int u = 0; u < steps; u++) {
+        tile_step(rows, vectors, acc, a, lda, *b);
+        UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
+        *b += ldb;
+    }
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN_POINTER(a[g]);
 }
 
 /* The same for p = 0..k-1, in this order. */
 INLINE void tile_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *a, int64_t lda,
                           const float *b, int64_t ldb, int64_t k) {
-    int64_t p = 0;
-    NO_UNROLL for (; p + 4 <= k; p += 4) {
-        UNROLL for (int u = 0; u < 4; u++) tile_step(rows, vectors, acc, a + u, lda, b + u * ldb);
-        a += 4;
-        b += 4 * ldb;
+    const float *groups[ROW_GROUPS];
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
+        groups[g] = a + g * ROW_GROUP * lda;
+        PIN_POINTER(groups[g]);
     }
-    NO_UNROLL for (; p < k; p++) {
-        tile_step(rows, vectors, acc, a, lda, b);
-        a += 1;
-        b += ldb;
-    }
+    NO_UNROLL for (; k >= 4; k -= 4) tile_steps(4, rows, vectors, acc, groups, lda, &b, ldb);
+    NO_UNROLL for (; k > 0; k--) tile_steps(1, rows, vectors, acc, groups, lda, &b, ldb);
 }
 
 /* kernel##_body(rows, vectors, tile) with constant bounds, as one function per shape; shapes beyond this ISA's tile are empty. */
