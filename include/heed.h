@@ -27,9 +27,9 @@ extern "C" {
 
 enum heed_status {
     HEED_OK = 0,
-    HEED_INVALID_ARGUMENT,  /* a field has a value that it may not have; the message names both */
-    HEED_UNSUPPORTED_ISA,   /* heed_exec.isa or the environment's HEED_ISA names no instruction set usable here */
-    HEED_OUT_OF_MEMORY      /* the workspace of a call could not be allocated */
+    HEED_INVALID_ARGUMENT, /* a field has a value that it may not have; the message names both */
+    HEED_UNSUPPORTED_ISA,  /* heed_exec.isa or the environment's HEED_ISA names no instruction set usable here */
+    HEED_OUT_OF_MEMORY     /* the workspace of a call could not be allocated */
 };
 
 /* A few words for a status, never NULL, for any value. */
@@ -67,9 +67,9 @@ struct heed_output {
 
 /* Which keys query token i may see, of query_tokens queries and key_tokens keys. */
 enum heed_causal {
-    HEED_CAUSAL_NONE = 0,     /* all */
-    HEED_CAUSAL_TOP_LEFT,     /* key j if j <= i: the first query sees the first key (PyTorch is_causal, ONNX without a past) */
-    HEED_CAUSAL_BOTTOM_RIGHT  /* key j if j <= i + key_tokens - query_tokens: the last query sees the last key (FlashAttention) */
+    HEED_CAUSAL_NONE = 0,    /* all */
+    HEED_CAUSAL_TOP_LEFT,    /* key j if j <= i: the first query sees the first key (PyTorch is_causal, ONNX without a past) */
+    HEED_CAUSAL_BOTTOM_RIGHT /* key j if j <= i + key_tokens - query_tokens: the last query sees the last key (FlashAttention) */
 };
 
 /* output = softmax(scale * query key^T) value, per batch and head (Vaswani et al. 2017, section 3.2.1).
@@ -80,7 +80,7 @@ enum heed_causal {
  * Memory beyond the tensors: a few hundred KiB per worker, whatever the number of tokens. */
 struct heed_attention {
     int64_t batch;
-    int64_t num_heads, num_kv_heads;  /* query heads, key/value heads; num_kv_heads divides num_heads */
+    int64_t num_heads, num_kv_heads; /* query heads, key/value heads; num_kv_heads divides num_heads */
     int64_t query_tokens, key_tokens;
     int64_t head_dim;  /* width of query and key, at least 1 */
     int64_t value_dim; /* width of value and output, at least 1 */
@@ -139,13 +139,13 @@ enum heed_status heed_softmax(const struct heed_softmax *softmax, const struct h
 
 /* What heed sees of this machine.  Strings belong to heed and live as long as the program. */
 struct heed_info {
-    const char *isa;          /* what a call without heed_exec.isa uses */
-    const char *usable[8];    /* instruction sets usable here, best first, NULL after the last */
-    const char *compiled[8];  /* instruction sets in this build, best first, NULL after the last */
-    const char *features;     /* CPU features that heed looks for and found: "avx2 fma avx512f ..." */
-    int threads;              /* workers of a call without heed_exec */
-    bool openmp;              /* built with OpenMP */
-    int64_t cache_bytes[3];   /* L1 data, L2, L3 of one core; 0 where the system does not tell */
+    const char *isa;         /* what a call without heed_exec.isa uses */
+    const char *usable[8];   /* instruction sets usable here, best first, NULL after the last */
+    const char *compiled[8]; /* instruction sets in this build, best first, NULL after the last */
+    const char *features;    /* CPU features that heed looks for and found: "avx2 fma avx512f ..." */
+    int threads;             /* workers of a call without heed_exec */
+    bool openmp;             /* built with OpenMP */
+    int64_t cache_bytes[3];  /* L1 data, L2, L3 of one core; 0 where the system does not tell */
 };
 /* HEED_UNSUPPORTED_ISA if the environment's HEED_ISA is not usable; the rest of info is filled in even then. */
 enum heed_status heed_info(struct heed_info *info);

@@ -24,8 +24,8 @@ struct heed_attention_layout {
     int64_t floats;                                   /* in all */
 };
 
-/* Everything decided before data is touched.  Rows of a key/value head are its group's query heads and tokens, token by token: row r is
- * token r / group of head r % group, so that the keys a row may see never become fewer from row to row. */
+/* Everything decided before data is touched.  Rows of a key/value head are its group's query heads and tokens, token by token: row
+ * r is token r / group of head r % group, so that the keys a row may see never become fewer from row to row. */
 struct heed_attention_plan {
     struct heed_attention request;
     const struct heed_kernels *kernels;

@@ -1,7 +1,8 @@
 /* One task of attention: a block of rows against all the keys that they may see, chunk by chunk, serially.
  *
- * The scheme is FlashAttention-2's (Dao 2023): scores, softmax and value products of one chunk while it is in the cache, with a running maximum
- * and sum for each row.  Here a chunk is a fixed 256 keys, so that the rounding of a row does not depend on the blocking. */
+ * The scheme is FlashAttention-2's (Dao 2023): scores, softmax and value products of one chunk while it is in the cache, with a
+ * running maximum and sum for each row.  Here a chunk is a fixed 256 keys, so that the rounding of a row does not depend on the
+ * blocking. */
 #include <math.h>
 #include <string.h>
 
@@ -18,12 +19,14 @@ struct block {
     float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new;
     int *counts;
     /* of the current chunk: */
-    int64_t start;       /* its first key */
-    const float *v;      /* its values, in columns panels v_panel apart, rows v_ld apart */
+    int64_t start;  /* its first key */
+    const float *v; /* its values, in columns panels v_panel apart, rows v_ld apart */
     int64_t v_ld, v_panel;
 };
 
-static int64_t head_of(const struct block *block, int64_t row) { return block->kv_head * block->plan->group + row % block->plan->group; }
+static int64_t head_of(const struct block *block, int64_t row) {
+    return block->kv_head * block->plan->group + row % block->plan->group;
+}
 
 /* Row `row` of an output view: batch, head and token of that row. */
 static float *output_row(const struct block *block, const struct heed_output *view, int64_t row) {

@@ -1,4 +1,5 @@
-/* The plan of an attention call: how rows are cut into tasks, how many workers, how much workspace.  None of it can change a bit. */
+/* The plan of an attention call: how rows are cut into tasks, how many workers, how much workspace.  None of it can change a bit.
+ */
 #include <math.h>
 
 #include "attention.h"
@@ -83,8 +84,8 @@ void heed_attention_plan(const struct heed_attention *request, const struct heed
     plan->chunk_keys = min_i64(HEED_CHUNK, round_up(request->key_tokens, HEED_PANEL));
     plan->pack_values = request->value_dim % kernels->lanes != 0 ||
                         (request->value.token_stride != request->value_dim && plan->rows >= PACK_VALUES_ROWS);
-    const double flops = 2.0 * (double)heads * (double)plan->rows * (double)request->key_tokens *
-                         (double)(request->head_dim + request->value_dim);
+    const double flops =
+        2.0 * (double)heads * (double)plan->rows * (double)request->key_tokens * (double)(request->head_dim + request->value_dim);
     const int threads = heed_schedule_workers(exec, INT64_MAX, flops);
     plan->block_rows = choose_block_rows(plan, heads, threads);
     plan->blocks = ceil_div(plan->rows, plan->block_rows);

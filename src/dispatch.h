@@ -10,7 +10,8 @@ const struct heed_kernels *heed_kernels_usable(int index);
 /* The tables of this build, usable or not, best first; NULL at and after the last. */
 const struct heed_kernels *heed_kernels_compiled(int index);
 
-/* The usable table called name (NULL or "": the best one).  HEED_UNSUPPORTED_ISA, with a message that lists the usable names, otherwise. */
+/* The usable table called name (NULL or "": the best one).  HEED_UNSUPPORTED_ISA, with a message that lists the usable names,
+ * otherwise. */
 enum heed_status heed_kernels_find(const char *name, const char *source, const struct heed_kernels **kernels);
 /* The table of a call: exec's choice, else that of HEED_ISA, which is read once per process, else the best. */
 enum heed_status heed_kernels_for(const struct heed_exec *exec, const struct heed_kernels **kernels);

@@ -1,7 +1,7 @@
 /* heed_gemm: which part of c each task computes, and the loops around the tile.
  *
- * A task goes through column panels of 64; for each, through blocks of k, so that 64 columns of b x 256 stay near L1 while all row tiles
- * use them, straight from the rows of a.  Sums between blocks of k wait in scratch: c is written once, at the end. */
+ * A task goes through column panels of 64; for each, through blocks of k, so that 64 columns of b x 256 stay near L1 while all row
+ * tiles use them, straight from the rows of a.  Sums between blocks of k wait in scratch: c is written once, at the end. */
 #include "gemm.h"
 
 #include "cpu.h"
@@ -53,11 +53,12 @@ static void load_b(struct gemm_block *block, float *scratch) {
         block->b = request->b + block->start * request->ldb + block->column;
         block->ldb = request->ldb;
     } else if (request->transpose_b) {
-        block->run->kernels->pack_transposed(request->b + block->column * request->ldb + block->start, request->ldb, block->k, columns,
-                                             scratch);
+        block->run->kernels->pack_transposed(request->b + block->column * request->ldb + block->start, request->ldb, block->k,
+                                             columns, scratch);
         block->b = scratch;
     } else {
-        block->run->kernels->pack(request->b + block->start * request->ldb + block->column, request->ldb, block->k, columns, scratch);
+        block->run->kernels->pack(request->b + block->start * request->ldb + block->column, request->ldb, block->k, columns,
+                                  scratch);
         block->b = scratch;
     }
 }
@@ -152,7 +153,8 @@ static int64_t plan_workspace(struct gemm_run *run) {
     return run->a_at + (run->request->transpose_a ? workspace_round(run->block_rows * HEED_PANEL) : 0);
 }
 
-static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels) {
+static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_exec *exec,
+                                     const struct heed_kernels *kernels) {
     struct gemm_run run = {.request = request, .kernels = kernels, .k = heed_gemm_reads_ab(request) ? request->k : 0};
     struct heed_workspace workspace;
     run.block_k = request->transpose_a ? HEED_PANEL : BLOCK_K;

@@ -6,8 +6,12 @@
 #include "region.h"
 
 static struct heed_region region_of(const char *name, const float *data, int64_t rows, int64_t columns, int64_t ld) {
-    return (struct heed_region){
-        .name = name, .data = data, .width = columns, .count = {1, 1, rows}, .stride = {0, 0, ld}, .stride_name = {"", "", " rows"}};
+    return (struct heed_region){.name = name,
+                                .data = data,
+                                .width = columns,
+                                .count = {1, 1, rows},
+                                .stride = {0, 0, ld},
+                                .stride_name = {"", "", " rows"}};
 }
 
 static enum heed_status check_sizes(const struct heed_gemm *request) {
@@ -30,7 +34,8 @@ static enum heed_status check_b(const struct heed_gemm *request, struct heed_reg
     return heed_region_check(b);
 }
 
-static enum heed_status check_packed(const char *name, const float *packed, const struct heed_gemm *request, struct heed_region *region) {
+static enum heed_status check_packed(const char *name, const float *packed, const struct heed_gemm *request,
+                                     struct heed_region *region) {
     const int64_t size = heed_gemm_packed_size(request->n, request->k);
     if (size < 0)
         return heed_fail(HEED_INVALID_ARGUMENT, "n is %lld and k is %lld, the packed matrix does not fit into the address space",

@@ -5,19 +5,20 @@
 #include <stdint.h>
 
 #define HEED_API __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE   static inline __attribute__((always_inline))
 /* gcc 12 keeps a tile's accumulators in registers only if each tile shape is a function of its own. */
 #define NOINLINE static __attribute__((noinline))
 
 #ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL    _Pragma("clang loop unroll(full)")
 #define NO_UNROLL _Pragma("clang loop unroll(disable)")
 #else
-#define UNROLL _Pragma("GCC unroll 64")
+#define UNROLL    _Pragma("GCC unroll 64")
 #define NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
-/* Makes the compiler forget where a pointer came from, so that it neither recomputes it nor derives other pointers from its origin. */
+/* Makes the compiler forget where a pointer came from, so that it neither recomputes it nor derives other pointers from its origin.
+ */
 #define PIN_POINTER(pointer) __asm__("" : "+r"(pointer))
 
 INLINE int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }

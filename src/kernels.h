@@ -19,9 +19,9 @@ enum {
     HEED_MAX_TILE_ROWS = 8
 };
 
-/* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] * b[p][j].
- * rows <= tile_rows; columns <= tile_columns; b is readable up to columns rounded up to whole vectors; c is written for `columns` only.
- * c may be acc (same pointer and stride). */
+/* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] *
+ * b[p][j]. rows <= tile_rows; columns <= tile_columns; b is readable up to columns rounded up to whole vectors; c is written for
+ * `columns` only. c may be acc (same pointer and stride). */
 struct heed_gemm_tile {
     int rows, columns;
     int64_t k;
@@ -36,9 +36,10 @@ struct heed_gemm_tile {
     int64_t ldc;
 };
 
-/* Scores of tile_rows queries (or fewer) with tile_columns keys: s[i][j] = chain over d of query[i][d] * keys[d][j], then -inf where
- * j >= limits[i] (limits NULL: no limit).  Lane-wise maxima go to row_max[i][0..15]: of this tile alone if `first`, else of it and what is there.
- * keys has leading dimension HEED_PANEL, s and row_max have HEED_CHUNK and HEED_SUM_LANES; keys, s and row_max are aligned to 64. */
+/* Scores of tile_rows queries (or fewer) with tile_columns keys: s[i][j] = chain over d of query[i][d] * keys[d][j], then -inf
+ * where j >= limits[i] (limits NULL: no limit).  Lane-wise maxima go to row_max[i][0..15]: of this tile alone if `first`, else of
+ * it and what is there. keys has leading dimension HEED_PANEL, s and row_max have HEED_CHUNK and HEED_SUM_LANES; keys, s and
+ * row_max are aligned to 64. */
 struct heed_score_tile {
     int rows;
     bool first;
@@ -52,8 +53,9 @@ struct heed_score_tile {
 };
 
 /* The softmax of one chunk, rows apart: with n = counts[i] keys seen by row i,
- *   chunk_max[i] = max of row_max[i][..] (-inf if n is 0);  s[i][j] = exp2(s[i][j] - chunk_max[i]);  chunk_sum[i] = sum of s[i][0..n-1].
- * s[i][n..] up to n rounded up to whole vectors holds -inf on entry, 0 on return; s has leading dimension HEED_CHUNK. */
+ *   chunk_max[i] = max of row_max[i][..] (-inf if n is 0);  s[i][j] = exp2(s[i][j] - chunk_max[i]);  chunk_sum[i] = sum of
+ * s[i][0..n-1]. s[i][n..] up to n rounded up to whole vectors holds -inf on entry, 0 on return; s has leading dimension HEED_CHUNK.
+ */
 struct heed_exp_rows {
     int rows;
     const int *counts;
@@ -64,7 +66,8 @@ struct heed_exp_rows {
 };
 
 /* The running softmax takes in a chunk: m' = max(m, chunk_max); a = exp2(m - m'), b = exp2(chunk_max - m'), each 0 where its
- * maximum is -inf; l = fma(l, a, chunk_sum * b); m = m'.  a: keep_old, b: take_new.  All arrays have room for rows rounded up to 16. */
+ * maximum is -inf; l = fma(l, a, chunk_sum * b); m = m'.  a: keep_old, b: take_new.  All arrays have room for rows rounded up
+ * to 16. */
 struct heed_merge_rows {
     int rows;
     float *max;
@@ -76,8 +79,8 @@ struct heed_merge_rows {
 };
 
 /* o[i][d] = fma(o[i][d], keep_old[i], chain * take_new[i]), chain over j < counts[i] of p[i][j] * values[j][d], from 0.
- * rows <= tile_rows; columns <= tile_columns; values and o are readable, o writable, up to columns rounded up to whole vectors; p has
- * leading dimension HEED_CHUNK.  Row i uses no value at or after counts[i]. */
+ * rows <= tile_rows; columns <= tile_columns; values and o are readable, o writable, up to columns rounded up to whole vectors; p
+ * has leading dimension HEED_CHUNK.  Row i uses no value at or after counts[i]. */
 struct heed_value_tile {
     int rows, columns;
     const int *counts;
@@ -116,7 +119,8 @@ struct heed_kernels {
     void (*weights_row)(float *w, int64_t n, float max, float sum);
     /* y = softmax(factor * x) over n elements; y may be x. */
     void (*softmax_row)(const float *x, int64_t n, float factor, float *y);
-    /* y[i] = 2^x[i] for x <= 0: 0 below -126, NaN for NaN; at most 1 ULP from the true value.  What the kernels above use, for tests. */
+    /* y[i] = 2^x[i] for x <= 0: 0 below -126, NaN for NaN; at most 1 ULP from the true value.  What the kernels above use, for
+     * tests. */
     void (*exp2)(const float *x, int64_t n, float *y);
     /* ln(x): SLEEF's, 1.0 ULP. */
     float (*log)(float x);

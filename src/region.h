@@ -23,8 +23,8 @@ struct heed_region {
 enum heed_status heed_region_check(struct heed_region *region);
 /* No two rows of an output share an element: taken by ascending stride, each dimension steps over all of those before it. */
 enum heed_status heed_region_check_rows_apart(const struct heed_region *region);
-/* Nothing of `output` is in `other`.  Exact for tensors apart in memory and for those that interleave with a common period (columns of one
- * packed buffer); stranger patterns count as overlap. */
+/* Nothing of `output` is in `other`.  Exact for tensors apart in memory and for those that interleave with a common period (columns
+ * of one packed buffer); stranger patterns count as overlap. */
 enum heed_status heed_region_check_apart(const struct heed_region *output, const struct heed_region *other);
 
 /* value in [least, most], else a message "name is value, must be ..." */

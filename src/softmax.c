@@ -30,12 +30,20 @@ static struct heed_region region_of(const char *name, const struct heed_softmax 
                                 .stride_name = {"", "", "_stride"}};
 }
 
-static enum heed_status check_lengths(const struct heed_softmax *request) {
-    if (!request->lengths)
-        return HEED_OK;
+/* Lengths are read while outputs are written, so they may not overlap; as floats, for they are memory like any other. */
+static enum heed_status check_lengths(const struct heed_softmax *request, const struct heed_region *output) {
+    const int64_t floats = sizeof(int64_t) / sizeof(float);
+    struct heed_region lengths = {.name = "lengths",
+                                  .data = (const float *)(const void *)request->lengths,
+                                  .width = floats,
+                                  .count = {1, 1, request->lengths ? request->rows : 0},
+                                  .stride = {0, 0, floats},
+                                  .stride_name = {"", "", ""}};
     if ((uintptr_t)request->lengths % _Alignof(int64_t))
         return heed_fail(HEED_INVALID_ARGUMENT, "lengths is %p, not aligned to int64_t", (const void *)request->lengths);
-    for (int64_t i = 0; i < request->rows; i++)
+    if (heed_region_check(&lengths) || heed_region_check_apart(output, &lengths))
+        return HEED_INVALID_ARGUMENT;
+    for (int64_t i = 0; request->lengths && i < request->rows; i++)
         if (request->lengths[i] < 0 || request->lengths[i] > request->columns)
             return heed_fail(HEED_INVALID_ARGUMENT, "lengths[%lld] is %lld, must be in [0, %lld]", (long long)i,
                              (long long)request->lengths[i], (long long)request->columns);
@@ -51,7 +59,8 @@ static enum heed_status check(const struct heed_softmax *request) {
         return heed_fail(HEED_INVALID_ARGUMENT, "scale is %f, must be finite", (double)request->scale);
     struct heed_region input = region_of("input", request, request->input, request->input_stride);
     struct heed_region output = region_of("output", request, request->output, request->output_stride);
-    if (heed_region_check(&input) || heed_region_check(&output) || heed_region_check_rows_apart(&output) || check_lengths(request))
+    if (heed_region_check(&input) || heed_region_check(&output) || heed_region_check_rows_apart(&output) ||
+        check_lengths(request, &output))
         return HEED_INVALID_ARGUMENT;
     if (request->input != request->output || request->input_stride != request->output_stride)
         return heed_region_check_apart(&output, &input);

@@ -22,8 +22,7 @@ INLINE enum heed_status workspace_open(struct heed_workspace *workspace, int64_t
     workspace->data = workspace->small;
     if (floats > HEED_WORKSPACE_SMALL)
         workspace->data = aligned_alloc(HEED_WORKSPACE_ALIGN, (size_t)workspace_round(floats) * sizeof(float));
-    return workspace->data ? HEED_OK
-                           : heed_fail(HEED_OUT_OF_MEMORY, "no memory for a workspace of %lld floats", (long long)floats);
+    return workspace->data ? HEED_OK : heed_fail(HEED_OUT_OF_MEMORY, "no memory for a workspace of %lld floats", (long long)floats);
 }
 
 INLINE void workspace_close(struct heed_workspace *workspace) {

@@ -1,9 +1,9 @@
 /* The kernels for AVX-512: 24 accumulators, 4 vectors of b, 1 to 4 broadcasts of the 32 registers. */
 #include "vec_avx512.h"
 
-#define TILE_ROWS 6
-#define TILE_VECTORS 4
-#define TABLE heed_kernels_avx512
-#define TABLE_NAME "avx512"
+#define TILE_ROWS      6
+#define TILE_VECTORS   4
+#define TABLE          heed_kernels_avx512
+#define TABLE_NAME     "avx512"
 #define TABLE_REQUIRES (HEED_CPU_AVX512 | HEED_CPU_AVX2 | HEED_CPU_FMA)
 #include "kernels/table.h"

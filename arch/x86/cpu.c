@@ -17,9 +17,9 @@ static unsigned enabled_state(void) {
 }
 
 static unsigned detect(void) {
-    enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                                             /* leaf 1, ecx */
+    enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                                               /* leaf 1, ecx */
     enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* leaf 7, ebx */
-    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };                                                          /* XCR0 */
+    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };                                                            /* XCR0 */
     unsigned a, b, c, d, features = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, OSXSAVE | AVX))
         return 0;

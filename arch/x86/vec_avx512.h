@@ -56,7 +56,8 @@ INLINE float v_hmax(vf x) {
     z = _mm_max_ps(z, _mm_movehl_ps(z, z));
     return _mm_cvtss_f32(_mm_max_ss(z, _mm_movehdup_ps(z)));
 }
-/* 4 x 4 blocks within the 128-bit quarters first (pairs of rows, pairs of pairs), then the quarters as a 4 x 4 matrix of their own. */
+/* 4 x 4 blocks within the 128-bit quarters first (pairs of rows, pairs of pairs), then the quarters as a 4 x 4 matrix of their own.
+ */
 INLINE void v_transpose(vf r[VF_LANES]) {
     vf pairs[VF_LANES], quads[VF_LANES];
     UNROLL for (int i = 0; i < 16; i += 2) {

@@ -1,8 +1,8 @@
 /* 2^x for x <= 0, the only exponential of the library.
  *
  * x = n + f with n = rint(x), |f| <= 1/2; 2^f by a polynomial of degree 6 with constant term 1, fitted for the least relative
- * error after rounding: at most 0.96 ULP over [-126, 0] (`make check-exp` sweeps all of them; degree 5: 2.04 ULP).  SLEEF's exp2f in its
- * place takes twice the cycles, which is 5 to 10 % of attention. */
+ * error after rounding: at most 0.96 ULP over [-126, 0] (`make check-exp` sweeps all of them; degree 5: 2.04 ULP).  SLEEF's exp2f
+ * in its place takes twice the cycles, which is 5 to 10 % of attention. */
 #ifndef HEED_KERNELS_EXP2_H
 #define HEED_KERNELS_EXP2_H
 

@@ -58,8 +58,8 @@ INLINE void softmax_exp(const float *x, int64_t n, vf sign, vf max, vf factor, f
     *sum = v_add(*sum, p);
 }
 
-/* The sum of all exp2((sign * x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so that the
- * error of a sum grows with n / 256 and not with n / 16. */
+/* The sum of all exp2((sign * x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so
+ * that the error of a sum grows with n / 256 and not with n / 16. */
 INLINE float softmax_exp_sum(const float *x, int64_t n, vf sign, vf max, vf factor, float *y) {
     vf total[SUM_VECTORS];
     sum16_zero(total);

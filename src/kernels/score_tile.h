@@ -1,5 +1,5 @@
-/* score_tile: scores of a few queries with a panel of keys, and their lane-wise maxima while they are still in registers.  Contract in
- * src/kernels.h. */
+/* score_tile: scores of a few queries with a panel of keys, and their lane-wise maxima while they are still in registers.  Contract
+ * in src/kernels.h. */
 #ifndef HEED_KERNELS_SCORE_TILE_H
 #define HEED_KERNELS_SCORE_TILE_H
 
@@ -9,8 +9,8 @@ INLINE void score_tile_body(const int rows, const struct heed_score_tile *tile) 
     tile_multiply(rows, TILE_VECTORS, acc, tile->query, tile->ldq, tile->keys, HEED_PANEL, tile->head_dim);
 
     if (tile->limits) {
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < TILE_VECTORS; v++)
-            acc[i][v] = v_keep_first(acc[i][v], tile->limits[i] - v * VF_LANES, v_set1(-INFINITY));
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < TILE_VECTORS; v++) acc[i][v] =
+            v_keep_first(acc[i][v], tile->limits[i] - v * VF_LANES, v_set1(-INFINITY));
     }
     UNROLL for (int i = 0; i < rows; i++) {
         float *row_max = tile->row_max + i * HEED_SUM_LANES;

@@ -10,13 +10,13 @@ INLINE void tile_zero(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
 }
 
-/* Rows of a are addressed from one pointer for every three: base, base + lda and base + 2 * lda are addressing modes.  Left alone, gcc 12
- * keeps a pointer for every row and unrolled step, on the stack. */
+/* Rows of a are addressed from one pointer for every three: base, base + lda and base + 2 * lda are addressing modes.  Left alone,
+ * gcc 12 keeps a pointer for every row and unrolled step, on the stack. */
 enum { ROW_GROUP = 3, ROW_GROUPS = (TILE_ROWS + ROW_GROUP - 1) / ROW_GROUP };
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p: a[g] points to a[3 * g][p], b to b[p][0]. */
-INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *const a[ROW_GROUPS], int64_t lda,
-                      const float *b) {
+INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *const a[ROW_GROUPS],
+                      int64_t lda, const float *b) {
     vf column[TILE_VECTORS];
     UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
     UNROLL for (int i = 0; i < rows; i++) {
@@ -26,8 +26,8 @@ INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_
 }
 
 /* `steps` of them; a and b advance. */
-INLINE void tile_steps(const int steps, const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *a[ROW_GROUPS],
-                       int64_t lda, const float **b, int64_t ldb) {
+INLINE void tile_steps(const int steps, const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS],
+                       const float *a[ROW_GROUPS], int64_t lda, const float **b, int64_t ldb) {
     UNROLL for (int u = 0; u < steps; u++) {
         tile_step(rows, vectors, acc, a, lda, *b);
         UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
@@ -63,9 +63,12 @@ INLINE void tile_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][T
     TILE_SHAPES_OF_ROWS(kernel, 4)                                                                                                 \
     TILE_SHAPES_OF_ROWS(kernel, 5)                                                                                                 \
     TILE_SHAPES_OF_ROWS(kernel, 6)
-#define TILE_NAMES(kernel, rows) {kernel##_##rows##x1, kernel##_##rows##x2, kernel##_##rows##x3, kernel##_##rows##x4}
+#define TILE_NAMES(kernel, rows)                                                                                                   \
+    { kernel##_##rows##x1, kernel##_##rows##x2, kernel##_##rows##x3, kernel##_##rows##x4 }
 #define TILE_TABLE(kernel)                                                                                                         \
-    {TILE_NAMES(kernel, 1), TILE_NAMES(kernel, 2), TILE_NAMES(kernel, 3),                                                          \
-     TILE_NAMES(kernel, 4), TILE_NAMES(kernel, 5), TILE_NAMES(kernel, 6)}
+    {                                                                                                                              \
+        TILE_NAMES(kernel, 1), TILE_NAMES(kernel, 2), TILE_NAMES(kernel, 3), TILE_NAMES(kernel, 4), TILE_NAMES(kernel, 5),         \
+            TILE_NAMES(kernel, 6)                                                                                                  \
+    }
 
 #endif
