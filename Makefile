@@ -65,14 +65,17 @@ $(TEST_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFL
 $(OBJ)/tests/exp_sweep.o: INCLUDES += $(SLEEF_CFLAGS)
 $(BENCH_OBJ): INCLUDES += $(SLEEF_CFLAGS) $(BENCHMARK_CFLAGS)
 
+# Short lines; make V=1 shows the commands.
+quiet = $(if $(V),,@printf '  %-7s %s\n' '$1' '$@';)
+
 all: $(INSTALLED)
 
 $(OBJ)/%.o: $(srcdir)/%.c config.h
 	@mkdir -p $(@D)
-	$(CC) -std=c11 $(MODE) $(INCLUDES) $(ISA_FLAGS) $(CFLAGS) -c -o $@ $<
+	$(call quiet,CC)$(CC) -std=c11 $(MODE) $(INCLUDES) $(ISA_FLAGS) $(CFLAGS) -c -o $@ $<
 $(OBJ)/%.o: $(srcdir)/%.cc config.h
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
+	$(call quiet,CXX)$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(TEST_OBJ) $(BENCH_OBJ) $(OBJ)/tests/exp_sweep.o)
 
 $(B)/libheed.a: $(LIB_OBJ)
@@ -80,12 +83,11 @@ $(OBJ)/reference.a: $(REFERENCE_OBJ)
 $(OBJ)/tool.a: $(TOOL_OBJ)
 %.a:
 	@mkdir -p $(@D)
-	rm -f $@
-	$(AR) rcs $@ $^
+	$(call quiet,AR)rm -f $@ && $(AR) rcs $@ $^
 $(B)/$(SONAME): $(LIB_OBJ)
-	$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
+	$(call quiet,LINK)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/libheed.so: $(B)/$(SONAME)
-	ln -sf $(SONAME) $@
+	@ln -sf $(SONAME) $@
 $(B)/heed: $(OBJ)/tool.a $(B)/libheed.a
 $(B)/tests/check: $(TEST_OBJ) $(OBJ)/tool.a $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/check: LIBS += $(CHECK_LIBS) -pthread
@@ -95,10 +97,10 @@ $(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
 $(B)/heed $(B)/tests/check $(B)/tests/check-exp $(EXAMPLES):
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
+	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(BENCHMARK_LIBS) -pthread
+	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(BENCHMARK_LIBS) -pthread
 
 demo: $(B)/heed
 	@$(EMULATOR) $(B)/heed demo

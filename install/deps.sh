@@ -30,7 +30,7 @@ for package in $missing; do
 done
 $as_root apt-get update -qq
 # shellcheck disable=SC2086 # a list of packages
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
 
 # What configure did not find then may be there now: an old date makes the next make configure again.
 [ ! -e config.mak ] || touch -t 197001010000 config.mak
