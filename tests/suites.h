@@ -1,0 +1,21 @@
+/* The suites of this binary, one per subject; main.c runs them in this order. */
+#ifndef HEED_TESTS_SUITES_H
+#define HEED_TESTS_SUITES_H
+
+#include <check.h>
+
+Suite *harness_suite(void);
+Suite *dispatch_suite(void);
+Suite *reference_suite(void);
+Suite *kernels_suite(void);
+Suite *gemm_suite(void);
+Suite *softmax_suite(void);
+Suite *attention_suite(void);
+Suite *accuracy_suite(void);
+Suite *environment_suite(void);
+Suite *bits_suite(void);
+Suite *threads_suite(void);
+Suite *api_suite(void);
+Suite *seeds_suite(void);
+
+#endif

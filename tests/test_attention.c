@@ -1,0 +1,273 @@
+/* heed_attention: the bits of a row depend on its query and on the keys and values that it may see, and on nothing else. */
+#include "harness_attention.h"
+#include "internal.h"
+#include "reference/reference.h"
+#include "suites.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORK = 6000000, WORK_QUICK = 1500000 };
+
+static int64_t work(void) { return test_quick() ? WORK_QUICK : WORK; }
+
+static const struct heed_exec any_way = {0};
+
+/* Rows of a result are numbered as they lie in a contiguous one. */
+static void must_equal_row(const struct attention_case *c, const struct attention_result *got, int64_t got_row,
+                           const struct attention_case *whole, const struct attention_result *want, int64_t want_row) {
+    int64_t n = c->sizes.key_tokens, width = c->sizes.value_dim;
+    must(compare(SAME_BITS, got->output + got_row * width, want->output + want_row * width, 1, width));
+    must(compare(SAME_BITS, got->weights + got_row * n, want->weights + want_row * whole->sizes.key_tokens, 1, n));
+    must(compare(SAME_BITS, got->lse + got_row, want->lse + want_row, 1, 1));
+}
+
+/* Scalar, serial and contiguous against every table, any number of threads, any layout; without FMA, scalar's lse may differ. */
+START_TEST(test_attention_same_bits) {
+    struct rng rng = rng_for("attention", _i);
+    for (int64_t repeat = 0; repeat < test_count(60); repeat++) {
+        struct attention_case c = random_attention_case(&rng, work());
+        struct attention_result want = new_attention_result(&c), got = new_attention_result(&c);
+        const struct heed_exec plain = {.threads = 1, .isa = "scalar"};
+        describe_attention(&c, "attention", &plain);
+        run_attention(&c, &plain, NULL, &want);
+        for (int i = 0; heed_kernels_usable(i); i++) {
+            const struct heed_exec exec = {.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)};
+            c.wants_weights = rng_range(&rng, 0, 1);
+            c.wants_lse = rng_range(&rng, 0, 1) && log_is_exact(heed_kernels_usable(i)) == log_is_exact(heed_kernels_usable(0));
+            describe_attention(&c, "attention", &exec);
+            run_attention(&c, &exec, &rng, &got);
+            must_equal_attention(&c, &got, &want);
+        }
+        free_attention_case(&c);
+        free_attention_result(&want);
+        free_attention_result(&got);
+    }
+}
+END_TEST
+
+/* The sub-request of rows [first, first + rows) of one batch and head, over the keys [0, keys). */
+static struct attention_case part_of(const struct attention_case *whole, int64_t batch, int64_t head, int64_t first, int64_t rows,
+                                     int64_t keys, enum heed_causal causal) {
+    const struct heed_attention *s = &whole->sizes;
+    int64_t kv = batch * s->num_kv_heads + head / (s->num_heads / s->num_kv_heads);
+    struct attention_case part = *whole;
+    part.sizes.batch = part.sizes.num_heads = part.sizes.num_kv_heads = 1;
+    part.sizes.query_tokens = rows;
+    part.sizes.key_tokens = keys;
+    part.sizes.causal = causal;
+    part.query = whole->query + ((batch * s->num_heads + head) * s->query_tokens + first) * s->head_dim;
+    part.key = whole->key + kv * s->key_tokens * s->head_dim;
+    part.value = whole->value + kv * s->key_tokens * s->value_dim;
+    return part;
+}
+
+/* One query alone over just the keys that it may see, and a run of queries as a chunk of a prefill. */
+static void check_parts(const struct attention_case *c, const struct attention_result *whole, struct rng *rng) {
+    const struct heed_attention *s = &c->sizes;
+    int64_t batch = rng_range(rng, 0, s->batch - 1), head = rng_range(rng, 0, s->num_heads - 1);
+    int64_t first = rng_range(rng, 0, s->query_tokens - 1), last = rng_range(rng, first, s->query_tokens - 1);
+    int64_t seen = ref_visible_keys(s, last), row = (batch * s->num_heads + head) * s->query_tokens;
+    const struct heed_exec exec = {.threads = any_threads(rng), .isa = heed_kernels_usable(0)->name};
+
+    struct attention_case one = part_of(c, batch, head, last, 1, seen, HEED_CAUSAL_NONE);
+    struct attention_result got = new_attention_result(&one);
+    describe_attention(c, "attention of one query", &exec);
+    run_attention(&one, &exec, rng, &got);
+    must_equal_row(&one, &got, 0, c, whole, row + last);
+    free_attention_result(&got);
+
+    /* bottom-right over the prefix that the chunk's last query sees: each query of the chunk sees what it saw in the whole */
+    bool prefix = s->causal != HEED_CAUSAL_NONE && ref_visible_keys(s, first) == seen - (last - first);
+    struct attention_case chunk = part_of(c, batch, head, first, last - first + 1, s->causal ? seen : s->key_tokens,
+                                          s->causal ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE);
+    got = new_attention_result(&chunk);
+    describe_attention(c, "attention in chunks", &exec);
+    run_attention(&chunk, &exec, rng, &got);
+    for (int64_t i = first; i <= last && (prefix || s->causal == HEED_CAUSAL_NONE); i++)
+        must_equal_row(&chunk, &got, i - first, c, whole, row + i);
+    free_attention_result(&got);
+}
+
+START_TEST(test_attention_whole_or_in_parts) {
+    struct rng rng = rng_for("attention parts", _i);
+    for (int64_t repeat = 0; repeat < test_count(60); repeat++) {
+        struct attention_case c = random_attention_case(&rng, work());
+        struct attention_result whole = new_attention_result(&c);
+        describe_attention(&c, "attention", &any_way);
+        run_attention(&c, &any_way, &rng, &whole);
+        for (int i = 0; i < 8 && attention_rows(&c) > 0; i++)
+            check_parts(&c, &whole, &rng);
+        free_attention_case(&c);
+        free_attention_result(&whole);
+    }
+}
+END_TEST
+
+static bool all_are_nan(const float *x, int64_t n) {
+    bool all = true;
+    for (int64_t i = 0; i < n; i++)
+        all &= isnan(x[i]);
+    return all;
+}
+
+static void spoil_keys_from(struct attention_case *c, int64_t first, float with) {
+    const struct heed_attention *s = &c->sizes;
+    for (int64_t row = 0; row < s->batch * s->num_kv_heads * s->key_tokens; row++) {
+        for (int64_t d = 0; d < s->head_dim && row % s->key_tokens >= first; d++)
+            c->key[row * s->head_dim + d] = with;
+        for (int64_t d = 0; d < s->value_dim && row % s->key_tokens >= first; d++)
+            c->value[row * s->value_dim + d] = with;
+    }
+}
+
+/* Keys and values from some position on become NaN or Inf: rows that do not see them keep every bit, rows that see a NaN become
+ * NaN. */
+START_TEST(test_attention_of_hidden_keys) {
+    struct rng rng = rng_for("attention hidden", 0);
+    for (int64_t repeat = 0; repeat < test_count(200); repeat++) {
+        struct heed_attention s = random_attention_sizes(&rng, work());
+        s.causal = (enum heed_causal)rng_range(&rng, HEED_CAUSAL_TOP_LEFT, HEED_CAUSAL_BOTTOM_RIGHT);
+        struct attention_case c = new_attention_case(&s, FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, &rng);
+        struct attention_result want = new_attention_result(&c), got = new_attention_result(&c);
+        const struct heed_exec exec = {.threads = any_threads(&rng), .isa = any_isa(&rng)};
+        int64_t first = rng_range(&rng, 0, s.key_tokens);
+        float with = rng_range(&rng, 0, 1) ? NAN : INFINITY;
+        describe_attention(&c, "attention with hidden keys", &exec);
+        run_attention(&c, &exec, &rng, &want);
+        spoil_keys_from(&c, first, with);
+        run_attention(&c, &exec, &rng, &got);
+        for (int64_t row = 0; row < attention_rows(&c); row++) {
+            if (ref_visible_keys(&s, row % s.query_tokens) <= first)
+                must_equal_row(&c, &got, row, &c, &want, row);
+            else if (isnan(with))
+                must(all_are_nan(got.output + row * s.value_dim, s.value_dim) && isnan(got.lse[row]) ? NULL : "a NaN was lost");
+        }
+        free_attention_case(&c);
+        free_attention_result(&want);
+        free_attention_result(&got);
+    }
+}
+END_TEST
+
+/* A query that sees no key: exactly +0 and -inf, because there are no keys or because all scores are -inf. */
+START_TEST(test_attention_that_sees_nothing) {
+    const float inf[] = {INFINITY, INFINITY}, minus_inf[] = {-INFINITY, -INFINITY}, value[] = {3, 4}, zero[2] = {0};
+    for (int i = 0; heed_kernels_usable(i); i++) {
+        for (int kind = 0; kind < 3; kind++) {
+            float output[2], weights[2] = {0}, lse[2];
+            struct heed_attention a = {.batch = 1,
+                                       .num_heads = 1,
+                                       .num_kv_heads = 1,
+                                       .query_tokens = kind == 2 ? 2 : 1,
+                                       .key_tokens = kind == 0 ? 0 : 1,
+                                       .head_dim = 1,
+                                       .value_dim = 1,
+                                       .causal = kind == 2 ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE,
+                                       .query = {inf, 0, 0, 1},
+                                       .key = {kind == 2 ? value : minus_inf, 0, 0, 1},
+                                       .value = {value, 0, 0, 1},
+                                       .output = {output, 2, 2, 1},
+                                       .weights = {weights, 2, 2, 1},
+                                       .lse = {lse, 2, 2, 1}};
+            describe("attention", heed_kernels_usable(i)->name, "of nothing, kind %d", kind);
+            ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.isa = heed_kernels_usable(i)->name}), HEED_OK);
+            must(compare(SAME_BITS, output, zero, 1, 1));
+            must(compare(SAME_BITS, weights, zero, 1, 1));
+            must(compare(SAME_BITS, lse, minus_inf, 1, 1));
+        }
+    }
+}
+END_TEST
+
+/* Packed [tokens][query heads | key heads | value heads | output heads]: one buffer, the output between its inputs, in any order.
+ */
+START_TEST(test_attention_in_one_packed_buffer) {
+    struct rng rng = rng_for("attention packed", 0);
+    for (int64_t repeat = 0; repeat < test_count(100); repeat++) {
+        struct heed_attention s = random_attention_sizes(&rng, work());
+        s.key_tokens = s.query_tokens = min_i64(s.query_tokens, 100);
+        struct attention_case c = new_attention_case(&s, FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, &rng);
+        struct attention_result want = new_attention_result(&c);
+        c.wants_weights = false;
+        describe_attention(&c, "attention, packed", &any_way);
+        run_attention(&c, &any_way, NULL, &want);
+        int64_t heads[] = {s.num_heads, s.num_kv_heads, s.num_kv_heads, s.num_heads}, start[4], token = 0;
+        int64_t width[] = {s.head_dim, s.head_dim, s.value_dim, s.value_dim}, rotation = rng_range(&rng, 0, 3);
+        for (int64_t i = 0; i < 4; i++) {
+            int64_t part = (i + rotation) % 4;
+            start[part] = token;
+            token += heads[part] * width[part];
+        }
+        float *const values[] = {c.query, c.key, c.value};
+        float *packed = new_filled(&rng, FILL_NAN, s.batch * s.query_tokens * token);
+        for (int part = 0; part < 3; part++)
+            for (int64_t i = 0; i < s.batch * heads[part] * s.query_tokens; i++)
+                memcpy(packed + (i / s.query_tokens / heads[part] * s.query_tokens + i % s.query_tokens) * token + start[part] +
+                           i / s.query_tokens % heads[part] * width[part],
+                       values[part] + i * width[part], (size_t)width[part] * sizeof *packed);
+        struct tensor buffer = matrix(s.batch * s.query_tokens, token, token, AT_END, packed);
+        int64_t batch_stride = s.query_tokens * token;
+        struct heed_attention a = s;
+        a.query = (struct heed_input){buffer.data + start[0], batch_stride, width[0], token};
+        a.key = (struct heed_input){buffer.data + start[1], batch_stride, width[1], token};
+        a.value = (struct heed_input){buffer.data + start[2], batch_stride, width[2], token};
+        a.output = (struct heed_output){buffer.data + start[3], batch_stride, width[3], token};
+        if (heed_attention(&a, &any_way) != HEED_OK)
+            must(heed_error_message());
+        for (int64_t i = 0; i < attention_rows(&c); i++) {
+            int64_t at = (i / s.query_tokens / s.num_heads * s.query_tokens + i % s.query_tokens) * token + start[3] +
+                         i / s.query_tokens % s.num_heads * width[3];
+            must(compare(SAME_BITS, buffer.data + at, want.output + i * s.value_dim, 1, s.value_dim));
+        }
+        tensor_free(&buffer);
+        free(packed);
+        free_attention_case(&c);
+        free_attention_result(&want);
+    }
+}
+END_TEST
+
+/* An input may repeat itself by strides of 0: one key for all, one head for the whole batch. */
+START_TEST(test_attention_with_strides_of_zero) {
+    struct rng rng = rng_for("attention repeated", 0);
+    for (int64_t repeat = 0; repeat < test_count(60); repeat++) {
+        struct heed_attention s = random_attention_sizes(&rng, work());
+        struct attention_case c = new_attention_case(&s, FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, &rng);
+        struct attention_result want = new_attention_result(&c), got = new_attention_result(&c);
+        for (int64_t i = s.head_dim; i < s.batch * s.num_kv_heads * s.key_tokens * s.head_dim; i++)
+            c.key[i] = c.key[i - s.head_dim];
+        c.wants_weights = c.wants_lse = false;
+        describe_attention(&c, "attention, one key repeated", &any_way);
+        run_attention(&c, &any_way, &rng, &want);
+        struct heed_attention a = s;
+        a.query = (struct heed_input){c.query, s.num_heads * s.query_tokens * s.head_dim, s.query_tokens * s.head_dim, s.head_dim};
+        a.key = (struct heed_input){c.key, 0, 0, 0};
+        a.value =
+            (struct heed_input){c.value, s.num_kv_heads * s.key_tokens * s.value_dim, s.key_tokens * s.value_dim, s.value_dim};
+        a.output =
+            (struct heed_output){got.output, s.num_heads * s.query_tokens * s.value_dim, s.query_tokens * s.value_dim, s.value_dim};
+        if (heed_attention(&a, &any_way) != HEED_OK)
+            must(heed_error_message());
+        must_equal_attention(&c, &got, &want);
+        free_attention_case(&c);
+        free_attention_result(&want);
+        free_attention_result(&got);
+    }
+}
+END_TEST
+
+Suite *attention_suite(void) {
+    Suite *suite = suite_create("attention");
+    TCase *tests = tcase_create("attention");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_attention_same_bits, 0, test_quick() ? 4 : 8);
+    tcase_add_loop_test(tests, test_attention_whole_or_in_parts, 0, 2);
+    tcase_add_test(tests, test_attention_of_hidden_keys);
+    tcase_add_test(tests, test_attention_that_sees_nothing);
+    tcase_add_test(tests, test_attention_in_one_packed_buffer);
+    tcase_add_test(tests, test_attention_with_strides_of_zero);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,192 @@
+/* The bits themselves: a hash of each result of a fixed list of cases, in bits.txt.  Every table on every machine, whatever
+ * compiler built it, must have these, so that runs on x86 and aarch64 are comparable; and a change of the arithmetic shows as a
+ * change of that file.
+ *
+ * HEED_TEST_WRITE_BITS=tests/bits.txt rewrites it.  The names, not the test seed, determine the data. */
+#include "harness_attention.h"
+#include "suites.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct bits {
+    const char *name;
+    uint64_t hash;
+} expected[] = {
+#include "bits.txt"
+    {NULL, 0},
+};
+
+/* One table's pass over all cases. */
+struct pass {
+    const struct heed_kernels *table;
+    size_t index; /* of the next case */
+    FILE *file;   /* where to write instead of comparing, or NULL */
+};
+
+static void take_in(struct pass *pass, const char *name, const float *result, int64_t n) {
+    const struct bits *e = &expected[pass->index];
+    uint64_t hash = hash_floats(result, n);
+    if (pass->file) {
+        fprintf(pass->file, "{\"%s\", 0x%016" PRIx64 "},\n", name, hash);
+        return;
+    }
+    ck_assert_msg(e->name && strcmp(e->name, name) == 0, "bits.txt has %s where %s is due", e->name ? e->name : "its end", name);
+    pass->index++;
+    bool may_differ = !log_is_exact(pass->table) && strstr(name, "/lse");
+    ck_assert_msg(e->hash == hash || may_differ, "%s: %s has hash 0x%016" PRIx64 ", bits.txt says 0x%016" PRIx64, pass->table->name,
+                  name, hash, e->hash);
+}
+
+static void gemm_bits(struct pass *pass, const struct heed_gemm *sizes, enum fill mode, const struct heed_exec *exec) {
+    struct heed_gemm g = *sizes;
+    char name[128];
+    snprintf(name, sizeof name, "gemm/%" PRId64 "x%" PRId64 "x%" PRId64 "_%c%c/%s", g.m, g.n, g.k, g.transpose_a ? 't' : 'n',
+             g.transpose_b ? 't' : 'n', fill_name(mode));
+    struct rng rng = rng_fixed(name);
+    float *a = new_filled(&rng, mode, g.m * g.k), *b = new_filled(&rng, FILL_NORMAL, g.k * g.n),
+          *c = new_filled(&rng, mode, g.m * g.n);
+    g.a = a, g.lda = g.transpose_a ? g.m : g.k;
+    g.b = b, g.ldb = g.transpose_b ? g.k : g.n;
+    g.c = c, g.ldc = g.n;
+    ck_assert_msg(heed_gemm(&g, exec) == HEED_OK, "%s", heed_error_message());
+    take_in(pass, name, c, g.m * g.n);
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void all_gemm_bits(struct pass *pass, const struct heed_exec *exec) {
+    static const int64_t shapes[][3] = {{1, 1, 1},    {3, 3, 4},    {7, 65, 3},   {13, 17, 257},
+                                        {64, 64, 64}, {1, 300, 77}, {50, 9, 600}, {33, 130, 1}};
+    static const enum fill modes[] = {FILL_NORMAL, FILL_CANCEL, FILL_DENORMAL, FILL_ZEROS, FILL_NAN};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+            gemm_bits(pass,
+                      &(struct heed_gemm){.m = shapes[s][0],
+                                          .n = shapes[s][1],
+                                          .k = shapes[s][2],
+                                          .alpha = m % 2 ? 1 : 0.7f,
+                                          .beta = s % 2 ? 0 : -1.1f,
+                                          .transpose_a = (s + m) % 2,
+                                          .transpose_b = (s + m) / 2 % 2},
+                      modes[m], exec);
+}
+
+static void all_softmax_bits(struct pass *pass, const struct heed_exec *exec) {
+    static const int64_t columns[] = {1, 2, 15, 64, 100, 255, 257, 1031};
+    static const enum fill modes[] = {FILL_NORMAL, FILL_EXP_LIMIT, FILL_EQUAL, FILL_SPIKE, FILL_MINUS_INF, FILL_NAN};
+    for (size_t s = 0; s < sizeof columns / sizeof *columns; s++) {
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+            char name[128];
+            int64_t n = columns[s], lengths[] = {n, n / 2, 0};
+            snprintf(name, sizeof name, "softmax/3x%" PRId64 "/%s", n, fill_name(modes[m]));
+            struct rng rng = rng_fixed(name);
+            float *x = new_filled(&rng, modes[m], 3 * n), *y = new_floats(3 * n), scale = m % 2 ? 0.0f : -0.3f;
+            struct heed_softmax softmax = {
+                .rows = 3, .columns = n, .scale = scale, .lengths = lengths, .input = x, .input_stride = n};
+            softmax.output = y;
+            softmax.output_stride = n;
+            ck_assert_msg(heed_softmax(&softmax, exec) == HEED_OK, "%s", heed_error_message());
+            take_in(pass, name, y, 3 * n);
+            free(x);
+            free(y);
+        }
+    }
+}
+
+static void attention_bits(struct pass *pass, const struct heed_attention *s, enum fill mode, const struct heed_exec *exec) {
+    static const char *const kinds[] = {"full", "top-left", "bottom-right"};
+    char name[128], part[160];
+    snprintf(name, sizeof name,
+             "attention/B%" PRId64 "_H%" PRId64 "_KV%" PRId64 "_Q%" PRId64 "_K%" PRId64 "_D%" PRId64 "_V%" PRId64 "_%s/%s",
+             s->batch, s->num_heads, s->num_kv_heads, s->query_tokens, s->key_tokens, s->head_dim, s->value_dim, kinds[s->causal],
+             fill_name(mode));
+    struct rng rng = rng_fixed(name);
+    struct attention_case c = new_attention_case(s, FILL_NORMAL, mode, mode == FILL_NAN ? FILL_NORMAL : mode, &rng);
+    struct attention_result result = new_attention_result(&c);
+    describe_attention(&c, "attention", exec);
+    run_attention(&c, exec, NULL, &result);
+    snprintf(part, sizeof part, "%s/output", name);
+    take_in(pass, part, result.output, attention_rows(&c) * s->value_dim);
+    snprintf(part, sizeof part, "%s/weights", name);
+    take_in(pass, part, result.weights, attention_rows(&c) * s->key_tokens);
+    snprintf(part, sizeof part, "%s/lse", name);
+    take_in(pass, part, result.lse, attention_rows(&c));
+    free_attention_case(&c);
+    free_attention_result(&result);
+}
+
+static void all_attention_bits(struct pass *pass, const struct heed_exec *exec) {
+    static const int64_t shapes[][7] = {/* batch, heads, key/value heads, query tokens, key tokens, head_dim, value_dim */
+                                        {1, 1, 1, 1, 1, 1, 1},     {1, 1, 1, 6, 6, 24, 28},   {2, 4, 2, 17, 33, 16, 16},
+                                        {1, 8, 1, 5, 257, 64, 64}, {1, 2, 2, 40, 520, 3, 80}, {1, 3, 3, 70, 20, 128, 9}};
+    static const enum fill modes[] = {FILL_NORMAL, FILL_EXP_LIMIT, FILL_CANCEL, FILL_NAN, FILL_DENORMAL};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int64_t *s = shapes[i];
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+            attention_bits(pass,
+                           &(struct heed_attention){.batch = s[0],
+                                                    .num_heads = s[1],
+                                                    .num_kv_heads = s[2],
+                                                    .query_tokens = s[3],
+                                                    .key_tokens = s[4],
+                                                    .head_dim = s[5],
+                                                    .value_dim = s[6],
+                                                    .causal = (enum heed_causal)((i + m) % 3)},
+                           modes[m], exec);
+    }
+}
+
+static void exp2_bits(struct pass *pass) {
+    enum { COUNT = 20000 };
+    float *x = new_floats(COUNT), *y = new_floats(COUNT);
+    struct rng rng = rng_fixed("exp2");
+    for (int i = 0; i < COUNT; i++) {
+        uint32_t bits = (uint32_t)rng_range(&rng, 0x80000000, 0xc2fd0000);
+        memcpy(x + i, &bits, sizeof *x);
+    }
+    pass->table->exp2(x, COUNT, y);
+    take_in(pass, "exp2/20000", y, COUNT);
+    free(x);
+    free(y);
+}
+
+static void all_bits(struct pass *pass) {
+    const struct heed_exec exec = {.isa = pass->table->name};
+    exp2_bits(pass);
+    all_gemm_bits(pass, &exec);
+    all_softmax_bits(pass, &exec);
+    all_attention_bits(pass, &exec);
+}
+
+START_TEST(test_bits) {
+    const char *path = getenv("HEED_TEST_WRITE_BITS");
+    struct pass pass = {.table = heed_kernels_usable(_i)};
+    if (path && *path) {
+        if (_i > 0)
+            return;
+        pass.file = fopen(path, "w");
+        ck_assert_msg(pass.file, "cannot write %s", path);
+        fputs("/* Written by the tests with HEED_TEST_WRITE_BITS: see test_bits.c. */\n", pass.file);
+    }
+    all_bits(&pass);
+    ck_assert_msg(pass.file || !expected[pass.index].name, "bits.txt has more cases, from %s on", expected[pass.index].name);
+    if (pass.file)
+        ck_assert_int_eq(fclose(pass.file), 0);
+    else
+        printf("  bits of %-9s %zu cases have the hashes of bits.txt\n", pass.table->name, pass.index);
+}
+END_TEST
+
+Suite *bits_suite(void) {
+    Suite *suite = suite_create("bits");
+    TCase *tests = tcase_create("bits");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_bits, 0, usable_tables());
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,168 @@
+/* The choice of a table: by name, by HEED_ISA, by what the machine can do; and that the tables are sane. */
+#include "cpu.h"
+#include "harness.h"
+#include "suites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* HEED_ISA is read once per process, so each value needs a child that has not called heed yet: the suite runs first for that
+ * reason. */
+static int in_child(const char *heed_isa, int (*examine)(const char *heed_isa)) {
+    int status;
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        setenv("HEED_ISA", heed_isa, 1);
+        _exit(examine(heed_isa));
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static const float one[] = {1};
+static float result[1];
+static const struct heed_softmax tiny = {
+    .rows = 1, .columns = 1, .input = one, .input_stride = 1, .output = result, .output_stride = 1};
+
+static int expect_chosen(const char *name) {
+    struct heed_info info;
+    if (heed_softmax(&tiny, NULL) != HEED_OK || heed_info(&info) != HEED_OK || strcmp(info.isa, name) != 0)
+        return 1;
+    return heed_softmax(&tiny, &(struct heed_exec){.isa = heed_kernels_usable(0)->name}) != HEED_OK; /* exec.isa goes first */
+}
+
+static int expect_best(const char *name) {
+    struct heed_info info;
+    (void)name;
+    return heed_info(&info) != HEED_OK || strcmp(info.isa, heed_kernels_usable(0)->name) != 0;
+}
+
+static bool lists_usable_names(const char *message) {
+    bool all = true;
+    for (int i = 0; heed_kernels_usable(i); i++)
+        all &= strstr(message, heed_kernels_usable(i)->name) != NULL;
+    return all;
+}
+
+/* Also twice: a refusal must not be remembered as a choice. */
+static int expect_refused(const char *name) {
+    struct heed_info info;
+    for (int i = 0; i < 2; i++) {
+        result[0] = 7;
+        if (heed_softmax(&tiny, NULL) != HEED_UNSUPPORTED_ISA || result[0] != 7)
+            return 1;
+        if (!strstr(heed_error_message(), "HEED_ISA") || !strstr(heed_error_message(), name) ||
+            !lists_usable_names(heed_error_message()))
+            return 2;
+    }
+    if (heed_info(&info) != HEED_UNSUPPORTED_ISA || strcmp(info.usable[0], heed_kernels_usable(0)->name) != 0 || info.threads < 1)
+        return 3;
+    return heed_softmax(&tiny, &(struct heed_exec){.isa = "scalar"}) == HEED_OK ? 0 : 4;
+}
+
+START_TEST(test_dispatch_by_environment) {
+    for (int i = 0; heed_kernels_usable(i); i++)
+        ck_assert_msg(in_child(heed_kernels_usable(i)->name, expect_chosen) == 0, "HEED_ISA=%s", heed_kernels_usable(i)->name);
+    ck_assert_int_eq(in_child("", expect_best), 0);
+    ck_assert_int_eq(in_child("avx1024", expect_refused), 0);
+    ck_assert_int_eq(in_child("AVX2", expect_refused), 0);
+}
+END_TEST
+
+static bool is_usable(const char *name) {
+    const struct heed_kernels *found;
+    return heed_kernels_find(name, "test", &found) == HEED_OK;
+}
+
+START_TEST(test_dispatch_of_tables_that_are_not_here) {
+    static const char *const known[] = {"avx512", "avx2", "scalarfma", "neon"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!is_usable(known[i]))
+            ck_assert_msg(in_child(known[i], expect_refused) == 0, "HEED_ISA=%s", known[i]);
+}
+END_TEST
+
+START_TEST(test_dispatch_by_exec) {
+    for (int i = 0; heed_kernels_usable(i); i++)
+        ck_assert_int_eq(heed_softmax(&tiny, &(struct heed_exec){.isa = heed_kernels_usable(i)->name}), HEED_OK);
+    result[0] = 7;
+    ck_assert_int_eq(heed_softmax(&tiny, &(struct heed_exec){.isa = "sse9"}), HEED_UNSUPPORTED_ISA);
+    ck_assert(result[0] == 7);
+    ck_assert_ptr_nonnull(strstr(heed_error_message(), "exec.isa"));
+    ck_assert_ptr_nonnull(strstr(heed_error_message(), "sse9"));
+    ck_assert(lists_usable_names(heed_error_message()));
+}
+END_TEST
+
+START_TEST(test_dispatch_find) {
+    const struct heed_kernels *found;
+    for (int i = 0; heed_kernels_usable(i); i++) {
+        ck_assert_int_eq(heed_kernels_find(heed_kernels_usable(i)->name, "test", &found), HEED_OK);
+        ck_assert_ptr_eq(found, heed_kernels_usable(i));
+    }
+    ck_assert_int_eq(heed_kernels_find(NULL, "test", &found), HEED_OK);
+    ck_assert_ptr_eq(found, heed_kernels_usable(0));
+    ck_assert_int_eq(heed_kernels_find("", "test", &found), HEED_OK);
+    ck_assert_ptr_eq(found, heed_kernels_usable(0));
+    ck_assert_int_eq(heed_kernels_find("scala", "test", &found), HEED_UNSUPPORTED_ISA);
+    ck_assert_int_eq(heed_kernels_find("scalar ", "test", &found), HEED_UNSUPPORTED_ISA);
+}
+END_TEST
+
+/* Tables come best first: each needs more of the CPU, or has wider vectors, than those after it; scalar, the last, needs nothing.
+ */
+START_TEST(test_dispatch_tables_are_sane) {
+    unsigned features = heed_cpu_features();
+    int usable = 0;
+    const struct heed_kernels *t, *last = NULL;
+    for (int i = 0; (t = heed_kernels_compiled(i)); i++, last = t) {
+        ck_assert_msg(t->tile_rows >= 1 && t->tile_rows <= HEED_MAX_TILE_ROWS, "%s: tile_rows %d", t->name, t->tile_rows);
+        ck_assert_msg(t->lanes >= 1 && HEED_SUM_LANES % t->lanes == 0, "%s: lanes %d", t->name, t->lanes);
+        ck_assert_msg(t->tile_columns % t->lanes == 0 && HEED_PANEL % t->tile_columns == 0, "%s: tile_columns %d", t->name,
+                      t->tile_columns);
+        ck_assert_msg(!last || t->lanes <= last->lanes, "%s comes before %s", last ? last->name : "", t->name);
+        ck_assert(t->pack && t->pack_transposed && t->gemm_tile && t->score_tile && t->exp_rows && t->merge_rows && t->value_tile);
+        ck_assert(t->scale && t->finish_row && t->weights_row && t->softmax_row && t->exp2 && t->log);
+        if (!(t->requires & ~features))
+            ck_assert_ptr_eq(heed_kernels_usable(usable++), t);
+    }
+    ck_assert_ptr_null(heed_kernels_usable(usable));
+    ck_assert_str_eq(last->name, "scalar");
+    ck_assert_uint_eq(last->requires, 0);
+}
+END_TEST
+
+START_TEST(test_dispatch_info) {
+    struct heed_info info;
+    ck_assert_int_eq(heed_info(&info), HEED_OK);
+    for (int i = 0; i < 8; i++) {
+        const struct heed_kernels *usable = heed_kernels_usable(i), *compiled = heed_kernels_compiled(i);
+        ck_assert(usable ? strcmp(info.usable[i], usable->name) == 0 : !info.usable[i]);
+        ck_assert(compiled ? strcmp(info.compiled[i], compiled->name) == 0 : !info.compiled[i]);
+    }
+    ck_assert_ptr_nonnull(info.isa);
+    ck_assert_str_eq(info.features, heed_cpu_feature_names());
+    ck_assert_int_ge(info.threads, 1);
+    for (int i = 0; i < 3; i++)
+        ck_assert(info.cache_bytes[i] >= 0);
+    ck_assert_int_eq(heed_info(NULL), HEED_INVALID_ARGUMENT);
+}
+END_TEST
+
+Suite *dispatch_suite(void) {
+    Suite *suite = suite_create("dispatch");
+    TCase *tests = tcase_create("dispatch");
+    tcase_add_test(tests, test_dispatch_by_environment);
+    tcase_add_test(tests, test_dispatch_of_tables_that_are_not_here);
+    tcase_add_test(tests, test_dispatch_by_exec);
+    tcase_add_test(tests, test_dispatch_find);
+    tcase_add_test(tests, test_dispatch_tables_are_sane);
+    tcase_add_test(tests, test_dispatch_info);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

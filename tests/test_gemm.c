@@ -1,0 +1,222 @@
+/* heed_gemm: every usable table, however the matrices lie in memory and whoever computes, gives the scalar table's bits. */
+#include "harness.h"
+#include "internal.h"
+#include "suites.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A product to compute: a and b as stored, without gaps. */
+struct product {
+    struct heed_gemm request; /* pointers and leading dimensions are filled in by run() */
+    float *a, *b, *c;
+};
+
+static int64_t a_rows(const struct heed_gemm *g) { return g->transpose_a ? g->k : g->m; }
+static int64_t a_columns(const struct heed_gemm *g) { return g->transpose_a ? g->m : g->k; }
+static int64_t b_rows(const struct heed_gemm *g) { return g->transpose_b ? g->n : g->k; }
+static int64_t b_columns(const struct heed_gemm *g) { return g->transpose_b ? g->k : g->n; }
+
+static struct tensor pack(const struct heed_gemm *request, const struct heed_exec *exec, struct rng *rng) {
+    int64_t floats = heed_gemm_packed_size(request->n, request->k);
+    ck_assert_int_eq(floats, ceil_div(request->n, HEED_PANEL) * HEED_PANEL * request->k);
+    struct tensor packed = matrix(1, floats, floats, any_placement(rng), NULL);
+    ck_assert_msg(heed_gemm_pack_b(request, packed.data, exec) == HEED_OK, "%s", heed_error_message());
+    float *values = new_floats(floats);
+    must(tensor_take(&packed, values));
+    tensor_put(&packed, values);
+    free(values);
+    return packed;
+}
+
+static void run(const struct product *product, struct heed_exec exec, bool packed, struct rng *rng, float *result) {
+    struct heed_gemm g = product->request;
+    struct tensor a = matrix(a_rows(&g), a_columns(&g), a_columns(&g) + rng_range(rng, 0, 5), any_placement(rng), product->a);
+    struct tensor b = matrix(b_rows(&g), b_columns(&g), b_columns(&g) + rng_range(rng, 0, 5), any_placement(rng), product->b);
+    struct tensor c = matrix(g.m, g.n, g.n + rng_range(rng, 0, 5), any_placement(rng), NULL), panels = {.size = {0}};
+    g.a = a.data, g.lda = a.stride[2];
+    g.b = b.data, g.ldb = b.stride[2];
+    g.c = c.data, g.ldc = c.stride[2];
+    if (g.beta != 0)
+        tensor_put(&c, product->c);
+    if (packed) {
+        panels = pack(&g, &exec, rng);
+        g.packed_b = panels.data;
+        g.b = NULL;
+    }
+    ck_assert_msg(heed_gemm(&g, &exec) == HEED_OK, "%s", heed_error_message());
+    must(tensor_take(&c, result));
+    must(tensor_unchanged(&a));
+    must(tensor_unchanged(&b));
+    if (packed)
+        must(tensor_unchanged(&panels));
+    tensor_free(&a);
+    tensor_free(&b);
+    tensor_free(&c);
+    tensor_free(&panels);
+}
+
+/* Mostly small, some around the blocks' edges, some large enough that threads are woken. */
+static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
+    static const int64_t edges[] = {0, 1, 63, 64, 65, 127, 129, 255, 256, 257, 513};
+    int64_t *const sizes[] = {&g->m, &g->n, &g->k};
+    do {
+        int64_t kind = rng_range(rng, 0, 9);
+        for (int i = 0; i < 3; i++)
+            *sizes[i] = kind == 0 ? rng_range(rng, 90, 180) : kind <= 3 ? edges[rng_range(rng, 0, 10)] : rng_range(rng, 1, 40);
+    } while (g->m * g->n * g->k > (test_quick() ? 1200000 : 4000000));
+}
+
+static struct product new_product(struct rng *rng, const char *name) {
+    static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY};
+    enum fill mode_a = any_fill(rng), mode_b = rng_range(rng, 0, 1) ? FILL_NORMAL : any_fill(rng);
+    struct product p = {.request = {.alpha = factors[rng_range(rng, 0, 5)],
+                                    .beta = factors[rng_range(rng, 0, 5)],
+                                    .transpose_a = rng_range(rng, 0, 1),
+                                    .transpose_b = rng_range(rng, 0, 1)}};
+    const struct heed_gemm *g = &p.request;
+    choose_sizes(rng, &p.request);
+    p.a = new_filled(rng, mode_a, g->m * g->k);
+    p.b = new_filled(rng, mode_b, g->k * g->n);
+    p.c = new_filled(rng, any_fill(rng), g->m * g->n);
+    describe(name, "all", "%lld x %lld x %lld, alpha %g, beta %g, transpose %d %d, %s times %s", (long long)g->m, (long long)g->n,
+             (long long)g->k, (double)g->alpha, (double)g->beta, g->transpose_a, g->transpose_b, fill_name(mode_a),
+             fill_name(mode_b));
+    return p;
+}
+
+static void free_product(struct product *p) {
+    free(p->a);
+    free(p->b);
+    free(p->c);
+}
+
+static const struct heed_exec scalar_alone = {.threads = 1, .isa = "scalar"};
+
+START_TEST(test_gemm_same_bits) {
+    struct rng rng = rng_for("gemm", _i);
+    for (int64_t repeat = 0; repeat < test_count(50); repeat++) {
+        struct product p = new_product(&rng, "gemm");
+        int64_t m = p.request.m, n = p.request.n;
+        float *want = new_floats(m * n), *got = new_floats(m * n);
+        run(&p, scalar_alone, false, &rng, want);
+        for (int i = 0; heed_kernels_usable(i); i++) {
+            struct heed_exec exec = {.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)};
+            for (int packed = 0; packed < 2; packed++) {
+                run(&p, exec, packed, &rng, got);
+                const char *problem = compare(SAME_BITS, got, want, m, n);
+                ck_assert_msg(!problem, "%s with %d threads%s differs from scalar: case %d.%lld of seed %llu: %s", exec.isa,
+                              exec.threads, packed ? ", packed" : "", _i, (long long)repeat, (unsigned long long)test_seed(),
+                              problem);
+            }
+        }
+        free_product(&p);
+        free(want);
+        free(got);
+    }
+}
+END_TEST
+
+/* A row of c has the same bits when it is computed alone. */
+START_TEST(test_gemm_rows_are_independent) {
+    struct rng rng = rng_for("gemm rows", 0);
+    for (int64_t repeat = 0; repeat < test_count(60); repeat++) {
+        struct product p = new_product(&rng, "gemm by rows");
+        p.request.transpose_a = false;
+        int64_t m = p.request.m, n = p.request.n, k = p.request.k;
+        float *whole = new_floats(m * n), *row = new_floats(n);
+        run(&p, (struct heed_exec){0}, false, &rng, whole);
+        for (int64_t i = 0; i < m; i += rng_range(&rng, 1, 1 + m / 4)) {
+            struct product one = {.request = p.request, .a = p.a + i * k, .b = p.b, .c = p.c + i * n};
+            one.request.m = 1;
+            run(&one, (struct heed_exec){0}, rng_range(&rng, 0, 1), &rng, row);
+            must(compare(SAME_BITS, row, whole + i * n, 1, n));
+        }
+        free_product(&p);
+        free(whole);
+        free(row);
+    }
+}
+END_TEST
+
+/* beta 0 does not read c (outputs begin as NaN in all tests); alpha 0 and k 0 read neither a nor b, and give beta * c. */
+START_TEST(test_gemm_without_a_product) {
+    struct rng rng = rng_for("gemm alpha 0", 0);
+    const float c_before[] = {1, -2, 3, 4, -0.0f, 6}, twice[] = {2, -4, 6, 8, 0, 12}, zeros[6] = {0};
+    for (int i = 0; heed_kernels_usable(i); i++) {
+        for (int kind = 0; kind < 4; kind++) {
+            float beta = kind % 2 ? 2.0f : 0.0f;
+            struct tensor c = matrix(2, 3, 5, any_placement(&rng), NULL);
+            float nans[] = {NAN, NAN, NAN, NAN, NAN, NAN}, got[6];
+            struct heed_gemm g = {
+                .m = 2, .n = 3, .k = kind / 2 ? 0 : 2, .alpha = kind / 2 ? 1 : 0, .beta = beta, .a = nans, .lda = 2};
+            g.b = nans, g.ldb = 3, g.c = c.data, g.ldc = 5;
+            describe("gemm", heed_kernels_usable(i)->name, "alpha %g, beta %g, k %lld", (double)g.alpha, (double)beta,
+                     (long long)g.k);
+            if (beta != 0)
+                tensor_put(&c, c_before);
+            ck_assert_int_eq(heed_gemm(&g, &(struct heed_exec){.isa = heed_kernels_usable(i)->name}), HEED_OK);
+            must(tensor_take(&c, got));
+            must(compare(SAME_BITS, got, beta != 0 ? twice : zeros, 2, 3));
+            tensor_free(&c);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_gemm_packed_size) {
+    ck_assert_int_eq(heed_gemm_packed_size(0, 0), 0);
+    ck_assert_int_eq(heed_gemm_packed_size(0, 7), 0);
+    ck_assert_int_eq(heed_gemm_packed_size(7, 0), 0);
+    ck_assert_int_eq(heed_gemm_packed_size(1, 3), 3 * 64);
+    ck_assert_int_eq(heed_gemm_packed_size(65, 3), 3 * 128);
+    ck_assert_int_eq(heed_gemm_packed_size(-1, 3), -1);
+    ck_assert_int_eq(heed_gemm_packed_size(3, -1), -1);
+    ck_assert_int_eq(heed_gemm_packed_size(INT64_MAX, 1), -1);
+    ck_assert_int_eq(heed_gemm_packed_size(1, INT64_MAX), -1);
+    ck_assert_int_eq(heed_gemm_packed_size(INT64_MAX / 2, INT64_MAX / 2), -1);
+    ck_assert_int_eq(heed_gemm_packed_size(64, INT64_MAX / 128), -1); /* fits in floats, not in bytes */
+}
+END_TEST
+
+/* The packed layout is documented, and the same on all instruction sets. */
+START_TEST(test_gemm_packed_layout) {
+    struct rng rng = rng_for("gemm layout", 0);
+    for (int64_t repeat = 0; repeat < test_count(40); repeat++) {
+        int64_t n = rng_range(&rng, 1, 200), k = rng_range(&rng, 1, 50), floats = heed_gemm_packed_size(n, k);
+        bool transposed = rng_range(&rng, 0, 1);
+        float *b = new_filled(&rng, any_fill(&rng), k * n), *got = new_floats(floats), *want = new_floats(floats);
+        for (int64_t i = 0; i < floats; i++) {
+            int64_t p = i / HEED_PANEL % k, j = i / HEED_PANEL / k * HEED_PANEL + i % HEED_PANEL;
+            const float zero = 0;
+            memcpy(want + i, j >= n ? &zero : transposed ? b + j * k + p : b + p * n + j, sizeof *want);
+        }
+        struct heed_gemm g = {.n = n, .k = k, .transpose_b = transposed, .b = b, .ldb = transposed ? k : n};
+        for (int i = 0; heed_kernels_usable(i); i++) {
+            struct heed_exec exec = {.isa = heed_kernels_usable(i)->name};
+            describe("gemm_pack_b", exec.isa, "n %lld, k %lld, transposed %d", (long long)n, (long long)k, transposed);
+            struct tensor packed = pack(&g, &exec, &rng);
+            must(tensor_take(&packed, got));
+            must(compare(SAME_BITS, got, want, 1, floats));
+            tensor_free(&packed);
+        }
+        free(b);
+        free(got);
+        free(want);
+    }
+}
+END_TEST
+
+Suite *gemm_suite(void) {
+    Suite *suite = suite_create("gemm");
+    TCase *tests = tcase_create("gemm");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_gemm_same_bits, 0, test_quick() ? 2 : 4);
+    tcase_add_test(tests, test_gemm_rows_are_independent);
+    tcase_add_test(tests, test_gemm_without_a_product);
+    tcase_add_test(tests, test_gemm_packed_size);
+    tcase_add_test(tests, test_gemm_packed_layout);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

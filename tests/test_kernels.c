@@ -1,0 +1,163 @@
+/* The kernels of every usable table, one by one, against the scalar table's: packing and the matrix product here, the rest in
+ * test_kernels_attention.c and test_kernels_rows.c. */
+#include "kernels_common.h"
+#include "suites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct heed_kernels *scalar_kernels(void) {
+    const struct heed_kernels *scalar;
+    ck_assert_int_eq(heed_kernels_find("scalar", "test", &scalar), HEED_OK);
+    return scalar;
+}
+
+static const int64_t depths[] = {0, 1, 2, 3, 7, 255, 256, 257};
+enum { DEPTHS = sizeof depths / sizeof *depths };
+
+static void check_pack(const struct heed_kernels *table, struct rng *rng, int columns, int64_t k, bool transposed) {
+    enum fill mode = any_fill(rng);
+    int64_t rows = transposed ? columns : k, width = transposed ? k : columns, ld = width + rng_range(rng, 0, 3);
+    describe(transposed ? "pack_transposed" : "pack", table->name, "columns %d, k %lld, ld %lld, %s", columns, (long long)k,
+             (long long)ld, fill_name(mode));
+    float *values = new_filled(rng, mode, rows * width), *got = new_floats(k * HEED_PANEL), *want = new_floats(k * HEED_PANEL);
+    struct tensor src = matrix(rows, width, ld, any_placement(rng), values);
+    struct tensor panel = matrix(k, HEED_PANEL, HEED_PANEL, any_placement(rng), NULL);
+    (transposed ? table->pack_transposed : table->pack)(src.data, ld, k, columns, panel.data);
+    for (int64_t p = 0; p < k; p++)
+        for (int j = 0; j < HEED_PANEL; j++)
+            memset(want + p * HEED_PANEL + j, 0, sizeof *want);
+    for (int64_t p = 0; p < k; p++)
+        for (int j = 0; j < columns; j++)
+            memcpy(want + p * HEED_PANEL + j, transposed ? values + j * k + p : values + p * columns + j, sizeof *want);
+    must(tensor_take(&panel, got));
+    must(tensor_unchanged(&src));
+    must(compare(SAME_BITS, got, want, k, HEED_PANEL));
+    tensor_free(&src);
+    tensor_free(&panel);
+    free(values);
+    free(got);
+    free(want);
+}
+
+START_TEST(test_pack) {
+    struct rng rng = rng_for("pack", 0);
+    for (int columns = 1; columns <= HEED_PANEL; columns++)
+        for (int i = 0; i < DEPTHS; i++)
+            if (!test_quick() || rng_range(&rng, 0, 7) == 0)
+                for (int transposed = 0; transposed < 2; transposed++)
+                    check_pack(heed_kernels_usable(_i), &rng, columns, depths[i], transposed);
+}
+END_TEST
+
+static void run_gemm_tiles(const struct heed_kernels *table, const struct heed_gemm_tile *whole) {
+    for (int i = 0; i < whole->rows; i += table->tile_rows) {
+        for (int j = 0; j < whole->columns; j += table->tile_columns) {
+            struct heed_gemm_tile tile = *whole;
+            tile.rows = whole->rows - i < table->tile_rows ? whole->rows - i : table->tile_rows;
+            tile.columns = whole->columns - j < table->tile_columns ? whole->columns - j : table->tile_columns;
+            tile.a += i * tile.lda;
+            tile.b += j;
+            tile.acc = tile.acc ? tile.acc + i * tile.ldacc + j : NULL;
+            tile.c += i * tile.ldc + j;
+            table->gemm_tile(&tile);
+        }
+    }
+}
+
+enum accumulate { FROM_ZERO, FROM_ACC, FROM_C, ACCUMULATES };
+
+/* The values of one case; a table computes its c from them in memory guarded anew. */
+struct gemm_case {
+    int rows, columns;
+    int64_t k;
+    enum accumulate from;
+    float alpha, beta, *a, *b, *acc, *c;
+};
+
+static void compute_gemm(const struct heed_kernels *table, const struct gemm_case *g, struct rng *rng, float *result) {
+    int64_t readable = round_up(g->columns, table->lanes);
+    float *padded = new_floats(g->k * readable);
+    for (int64_t p = 0; p < g->k; p++)
+        for (int64_t j = 0; j < readable; j++)
+            padded[p * readable + j] = j < g->columns ? g->b[p * g->columns + j] : 1e30f;
+    struct tensor a = matrix(g->rows, g->k, g->k + rng_range(rng, 0, 3), any_placement(rng), g->a);
+    struct tensor b = matrix(g->k, readable, readable + rng_range(rng, 0, 3), any_placement(rng), padded);
+    struct tensor acc = matrix(g->rows, g->columns, g->columns + rng_range(rng, 0, 3), any_placement(rng), g->acc);
+    struct tensor c = matrix(g->rows, g->columns, g->columns + rng_range(rng, 0, 3), any_placement(rng), NULL);
+    bool from_c = g->from == FROM_C;
+    if (from_c || g->beta != 0)
+        tensor_put(&c, from_c ? g->acc : g->c);
+    run_gemm_tiles(table, &(struct heed_gemm_tile){.rows = g->rows,
+                                                   .columns = g->columns,
+                                                   .k = g->k,
+                                                   .a = a.data,
+                                                   .lda = a.stride[2],
+                                                   .b = b.data,
+                                                   .ldb = b.stride[2],
+                                                   .acc = g->from == FROM_ZERO ? NULL
+                                                          : from_c             ? c.data
+                                                                               : acc.data,
+                                                   .ldacc = from_c ? c.stride[2] : acc.stride[2],
+                                                   .alpha = g->alpha,
+                                                   .beta = g->beta,
+                                                   .c = c.data,
+                                                   .ldc = c.stride[2]});
+    must(tensor_take(&c, result));
+    must(tensor_unchanged(&a));
+    must(tensor_unchanged(&b));
+    must(tensor_unchanged(&acc));
+    tensor_free(&a);
+    tensor_free(&b);
+    tensor_free(&acc);
+    tensor_free(&c);
+    free(padded);
+}
+
+static void check_gemm_tile(const struct heed_kernels *table, struct rng *rng, int rows, int columns, int64_t k) {
+    static const float factors[] = {1, 0, -2.5f, 0x1.555556p-2f};
+    enum fill mode_a = any_fill(rng), mode_b = any_fill(rng);
+    struct gemm_case g = {.rows = rows,
+                          .columns = columns,
+                          .k = k,
+                          .from = (enum accumulate)rng_range(rng, 0, ACCUMULATES - 1),
+                          .alpha = factors[rng_range(rng, 0, 3)],
+                          .beta = factors[rng_range(rng, 0, 3)],
+                          .a = new_filled(rng, mode_a, rows * k),
+                          .b = new_filled(rng, mode_b, k * columns),
+                          .acc = new_filled(rng, FILL_NORMAL, rows * columns),
+                          .c = new_filled(rng, FILL_NORMAL, rows * columns)};
+    float *got = new_floats(rows * columns), *want = new_floats(rows * columns);
+    describe("gemm_tile", table->name, "%d x %d, k %lld, alpha %g, beta %g, accumulate %d, %s times %s", rows, columns,
+             (long long)k, (double)g.alpha, (double)g.beta, (int)g.from, fill_name(mode_a), fill_name(mode_b));
+    compute_gemm(table, &g, rng, got);
+    compute_gemm(scalar_kernels(), &g, rng, want);
+    must(compare(SAME_BITS, got, want, rows, columns));
+    float *const all[] = {g.a, g.b, g.acc, g.c, got, want};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+START_TEST(test_gemm_tile) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("gemm_tile", 0);
+    for (int rows = 1; rows <= table->tile_rows; rows++)
+        for (int columns = 1; columns <= table->tile_columns; columns++)
+            for (int i = 0; i < DEPTHS; i++)
+                if (!test_quick() || rng_range(&rng, 0, 31) == 0)
+                    check_gemm_tile(table, &rng, rows, columns, depths[i]);
+}
+END_TEST
+
+Suite *kernels_suite(void) {
+    Suite *suite = suite_create("kernels");
+    TCase *tests = tcase_create("kernels");
+    int tables = usable_tables();
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_pack, 0, tables);
+    tcase_add_loop_test(tests, test_gemm_tile, 0, tables);
+    add_tile_tests(tests, tables);
+    add_row_tests(tests, tables);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
