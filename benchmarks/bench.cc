@@ -1,0 +1,163 @@
+/* Prepares, checks and times the requests: what every benchmark does whatever it computes. */
+#include "bench.h"
+
+#include <benchmark/benchmark.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "limits.h"
+
+namespace bench {
+namespace {
+
+const int64_t huge_page = int64_t{2} << 20;
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+/* The request that is running: Google Benchmark calls its function many times, and the data of one is enough in memory. */
+struct Running {
+    std::string name, error;
+    std::unique_ptr<Work> work;
+    double peak; /* in flop/s, right before the timing */
+} running;
+
+heed_exec exec_of(const char *isa, int threads) {
+    heed_exec exec = {};
+    exec.threads = threads;
+    exec.isa = isa;
+    return exec;
+}
+
+void prepare(const std::string &name, const Request &request, const heed_exec &exec) {
+    if (running.name == name)
+        return;
+    running = {name, "", nullptr, 0}; /* frees the last request's data before the next is made */
+    try {
+        read_limit(exec.isa, exec.threads, request.bytes); /* now, since it would evict the request's data later */
+        running.work = request.make();
+        running.error = running.work->call(exec) == HEED_OK ? running.work->check() : heed_error_message();
+        running.peak = sample_noise(exec.isa, exec.threads);
+    } catch (const std::bad_alloc &) {
+        running.error = "no memory for the data";
+    }
+}
+
+/* The share of the limit follows the roofline model (Williams, Waterman and Patterson 2009): no call can take less time than its
+ * flops at the FMA peak, nor than its bytes at the read bandwidth of a working set as large.  Where a request reports bytes, those
+ * alone count. */
+void count(benchmark::State &state, const Request &request, const heed_exec &exec, double seconds) {
+    double compute = request.reports_bytes ? 0 : request.flops / flops_limit(exec.isa, exec.threads);
+    double memory = request.bytes / read_limit(exec.isa, exec.threads, request.bytes);
+    if (!request.reports_bytes)
+        state.counters["GFLOPS"] = request.flops / seconds / 1e9;
+    if (memory > compute)
+        state.counters["GBps"] = request.bytes / seconds / 1e9;
+    state.counters["of_limit"] = std::max(compute, memory) / seconds;
+    state.counters["peak_GFLOPS"] = running.peak / 1e9;
+}
+
+/* Times by a clock of its own: Google Benchmark would count the first thread's CPU time, or put "/real_time" into the name. */
+void run(benchmark::State &state, const std::string &name, const Request &request, const heed_exec &exec) {
+    prepare(name, request, exec);
+    if (!running.error.empty()) {
+        state.SkipWithError(running.error.c_str());
+        return;
+    }
+    Work &work = *running.work;
+    bool failed = false;
+    auto start = std::chrono::steady_clock::now();
+    for ([[maybe_unused]] auto turn : state)
+        failed |= work.call(exec) != HEED_OK;
+    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (failed)
+        state.SkipWithError(heed_error_message());
+    else
+        count(state, request, exec, elapsed.count() / static_cast<double>(state.iterations()));
+}
+
+/* splitmix64 (Steele, Lea and Flood 2014) */
+uint64_t next_random(uint64_t &state) {
+    uint64_t z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+std::string message(const char *what, int64_t row, size_t column, double got, double expected) {
+    char text[160];
+    std::snprintf(text, sizeof text, "row %lld, column %zu: %.9g, but %s %.9g", static_cast<long long>(row), column, got, what,
+                  expected);
+    return text;
+}
+
+} // namespace
+
+const heed_exec scalar_exec = exec_of("scalar", 1);
+
+bool is_scalar(const std::string &isa) { return isa.compare(0, 6, "scalar") == 0; }
+
+Buffer::Buffer(int64_t floats) : floats_(floats) {
+    static int64_t stagger = 0;
+    stagger = (stagger + 5 * 64) % 4096;
+    int64_t bytes = floats * 4 + stagger;
+    mapped_ = bytes < huge_page ? round_up(bytes, 4096) : round_up(bytes, huge_page) + huge_page;
+    memory_ = mmap(nullptr, static_cast<size_t>(mapped_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED)
+        throw std::bad_alloc();
+    char *start = static_cast<char *>(memory_);
+    if (bytes >= huge_page) {
+        start += round_up(static_cast<int64_t>(reinterpret_cast<uintptr_t>(start)), huge_page) -
+                 static_cast<int64_t>(reinterpret_cast<uintptr_t>(start));
+        madvise(start, static_cast<size_t>(round_up(bytes, huge_page)), MADV_HUGEPAGE); /* advice: may fail */
+    }
+    data_ = reinterpret_cast<float *>(start + stagger);
+    std::memset(data_, 0, static_cast<size_t>(floats) * 4);
+}
+
+Buffer::~Buffer() { munmap(memory_, static_cast<size_t>(mapped_)); }
+
+void Buffer::fill(float amplitude, uint64_t seed) {
+    for (int64_t i = 0; i < floats_; i++) {
+        float odd = static_cast<float>(next_random(seed) >> 41) * 2 + 1; /* 1, 3, ..., 2^24 - 1 */
+        data_[i] = amplitude * (odd / 8388608.0f - 1);
+    }
+}
+
+void add(const Request &request, const std::string &isa, int threads) {
+    std::string name = request.group + "/" + isa + "/f32/" + request.shape + "/threads:" + std::to_string(threads);
+    auto body = [name, request, isa, threads](benchmark::State &state) {
+        run(state, name, request, exec_of(isa.c_str(), threads));
+    };
+    benchmark::RegisterBenchmark(name.c_str(), body)
+        ->ComputeStatistics("min", [](const std::vector<double> &v) { return summarize(v).min; })
+        ->ComputeStatistics("max", [](const std::vector<double> &v) { return summarize(v).max; });
+}
+
+std::vector<int64_t> rows_to_check(int64_t rows, int64_t flops_per_row) {
+    int64_t affordable = std::max(int64_t{4}, (int64_t{1} << 23) / std::max(int64_t{1}, flops_per_row));
+    int64_t count = std::min(rows, affordable);
+    std::vector<int64_t> chosen;
+    for (int64_t i = 0; i < count; i++)
+        chosen.push_back(count == 1 ? 0 : i * (rows - 1) / (count - 1));
+    return chosen;
+}
+
+std::string compare_row(int64_t row, const float *got, const std::vector<float> &scalar, const std::vector<double> &exact,
+                        Tolerance tolerance) {
+    for (size_t i = 0; i < scalar.size(); i++) {
+        double x = static_cast<double>(got[i]);
+        if (!(std::fabs(x - exact[i]) <= tolerance.absolute + tolerance.relative * std::fabs(exact[i])))
+            return message("the exact value is", row, i, x, exact[i]);
+        if (std::memcmp(&got[i], &scalar[i], sizeof(float)) != 0)
+            return message("the scalar kernels give other bits:", row, i, x, static_cast<double>(scalar[i]));
+    }
+    return "";
+}
+
+} // namespace bench

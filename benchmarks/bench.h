@@ -1,0 +1,94 @@
+/* What the benchmarks share: data, requests that are checked and timed, and the list of what to run.
+ *
+ * bench_<word>.cc describes the requests of one kind and adds them; bench.cc checks and times each; limits.cc measures what the
+ * machine can do, machine.cc says which machine it is; report.cc prints; main.cc reads the command line.  Heed is used through its
+ * public header alone. */
+#ifndef HEED_BENCHMARKS_BENCH_H
+#define HEED_BENCHMARKS_BENCH_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+/* In C++ a struct has a constructor of its name, which g++ thinks the function heed_gemm hides. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#include "heed.h"
+#pragma GCC diagnostic pop
+
+namespace bench {
+
+/* What to run on, and how much of it. */
+struct Plan {
+    bool brief; /* does it run, and are its results right; the figures are worth little */
+    std::vector<std::string> isas;
+    std::vector<int> threads;
+};
+
+/* The scalar tables take hundreds of times as long, and get fewer and smaller requests. */
+bool is_scalar(const std::string &isa);
+
+/* Floats in memory of their own, every page touched.  Large ones ask for huge pages, so that the kernels are measured and not the
+ * page walks of one system's allocator.  Starts are staggered: buffers that all begin where a page does compete for the same lines
+ * of L1. */
+class Buffer {
+  public:
+    explicit Buffer(int64_t floats); /* zeros */
+    ~Buffer();
+    Buffer(const Buffer &) = delete;
+    Buffer &operator=(const Buffer &) = delete;
+
+    /* Random floats in (-amplitude, amplitude), none of them 0: a processor may treat zeros specially. */
+    void fill(float amplitude, uint64_t seed);
+    float *data() { return data_; }
+    const float *data() const { return data_; }
+
+  private:
+    void *memory_;
+    int64_t mapped_, floats_;
+    float *data_;
+};
+
+/* One request to heed with its data. */
+class Work {
+  public:
+    virtual ~Work() = default;
+    virtual heed_status call(const heed_exec &exec) = 0;
+    /* What is wrong with the output of the latest call; empty if nothing. */
+    virtual std::string check() = 0;
+};
+
+/* A request before it has data.  Flops are useful ones, bytes are what a perfect cache would read and write. */
+struct Request {
+    std::string group, shape;
+    double flops, bytes;
+    bool reports_bytes; /* GBps against the read bandwidth, whatever the flops */
+    std::function<std::unique_ptr<Work>()> make;
+};
+
+/* Makes a benchmark of a request on one ISA and thread count. */
+void add(const Request &request, const std::string &isa, int threads);
+
+void add_gemm(const Plan &plan);
+void add_softmax(const Plan &plan);
+void add_attention(const Plan &plan);
+
+/* Rows to check of many: the first, the last and some between, as many as about 2^22 multiply-adds allow, but at least four. */
+std::vector<int64_t> rows_to_check(int64_t rows, int64_t flops_per_row);
+
+/* Compares a row of a result bit by bit with the scalar kernels, and with the exact result in double: |got[i] - exact[i]| may be
+ * absolute + relative * |exact[i]|.  Empty if all is well. */
+struct Tolerance {
+    double absolute, relative;
+};
+std::string compare_row(int64_t row, const float *got, const std::vector<float> &scalar, const std::vector<double> &exact,
+                        Tolerance tolerance);
+
+/* How the scalar kernels are asked for the rows that compare_row takes. */
+extern const heed_exec scalar_exec;
+
+} // namespace bench
+
+#endif
