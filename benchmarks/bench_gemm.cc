@@ -13,8 +13,8 @@ struct Shape {
 };
 const Shape all_shapes[] = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {128, 768, 768},
                             {512, 768, 768}, {512, 3072, 768},   {512, 768, 3072},   {1, 4096, 4096},
-                            {8, 4096, 4096}, {64, 64, 64},       {16, 16, 16},       {3, 4, 3}};
-const Shape scalar_shapes[] = {{128, 768, 768}, {64, 64, 64}, {16, 16, 16}, {3, 4, 3}};
+                            {8, 4096, 4096}, {64, 64, 64},       {16, 16, 16},       {3, 3, 4}};
+const Shape scalar_shapes[] = {{128, 768, 768}, {64, 64, 64}, {16, 16, 16}, {3, 3, 4}};
 const Shape brief_shapes[] = {{67, 130, 100}, {64, 64, 64}, {1, 300, 200}};
 
 /* |computed - exact| <= k u / (1 - k u) * sum |a||b| for a chain of k fused multiply-adds (Higham, Accuracy and Stability of
