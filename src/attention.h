@@ -29,7 +29,8 @@ struct heed_attention_layout {
 struct heed_attention_plan {
     struct heed_attention request;
     const struct heed_kernels *kernels;
-    float query_factor; /* scale * log2(e) */
+    float (*log)(float); /* the machine's, not the table's: the same bits whichever table runs */
+    float query_factor;  /* scale * log2(e) */
     int64_t group;
     int64_t rows;       /* of one key/value head */
     int64_t block_rows; /* of one task */

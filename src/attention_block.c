@@ -189,11 +189,11 @@ static void attend_subrows(const struct block *block, int64_t from, int rows, in
     value_subrows(block, from, rows);
 }
 
-static float log_sum_exp(const struct heed_kernels *kernels, float max, float sum) {
+static float log_sum_exp(const struct heed_attention_plan *plan, float max, float sum) {
     const float ln2 = 0x1.62e430p-1f;
     if (sum == 0.0f)
         return -INFINITY;
-    const float lse = __builtin_fmaf(max, ln2, kernels->log(sum));
+    const float lse = __builtin_fmaf(max, ln2, plan->log(sum));
     return lse != lse ? __builtin_nanf("") : lse;
 }
 
@@ -204,7 +204,7 @@ static void finish_block(const struct block *block) {
         block->kernels->finish_row(block->output + i * block->plan->output_ld, request->value_dim, block->sum[i],
                                    output_row(block, &request->output, row));
         if (request->lse.data)
-            *output_row(block, &request->lse, row) = log_sum_exp(block->kernels, block->max[i], block->sum[i]);
+            *output_row(block, &request->lse, row) = log_sum_exp(block->plan, block->max[i], block->sum[i]);
         if (request->weights.data) {
             float *weights = output_row(block, &request->weights, row);
             const int64_t seen = heed_attention_limit(block->plan, row);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "attention.h"
+#include "dispatch.h"
 #include "internal.h"
 #include "schedule.h"
 #include "workspace.h"
@@ -77,7 +78,8 @@ static void plan_layout(struct heed_attention_plan *plan) {
 void heed_attention_plan(const struct heed_attention *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
                          struct heed_attention_plan *plan) {
     const int64_t heads = request->batch * request->num_kv_heads;
-    *plan = (struct heed_attention_plan){.request = *request, .kernels = kernels, .query_factor = query_factor(request)};
+    *plan = (struct heed_attention_plan){
+        .request = *request, .kernels = kernels, .log = heed_kernels_usable(0)->log, .query_factor = query_factor(request)};
     plan->group = request->num_heads / request->num_kv_heads;
     plan->rows = plan->group * request->query_tokens;
     plan->output_ld = round_up(request->value_dim, HEED_SUM_LANES);

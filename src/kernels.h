@@ -122,7 +122,7 @@ struct heed_kernels {
     /* y[i] = 2^x[i] for x <= 0: 0 below -126, NaN for NaN; at most 1 ULP from the true value.  What the kernels above use, for
      * tests. */
     void (*exp2)(const float *x, int64_t n, float *y);
-    /* ln(x): SLEEF's, 1.0 ULP. */
+    /* ln(x): SLEEF's, 1.0 ULP.  Tables that require FMA share one; `scalar` has SLEEF's for CPUs without, with other last bits. */
     float (*log)(float x);
 };
 
