@@ -1,0 +1,97 @@
+/* The command line tool `heed`: shows what the library does on this machine, on files of NumPy and on examples of its own. */
+#include "tool.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: heed COMMAND\n"
+    "\n"
+    "Attention on the CPU, with the same bits on every instruction set.\n"
+    "\n"
+    "  heed info    the CPU, the instruction sets that heed can use here, threads and caches\n"
+    "  heed demo    five worked examples from the literature, a sentence, a real layer; a few seconds\n"
+    "  heed run     softmax(scale query key^T) value on NumPy files:\n"
+    "\n"
+    "    heed run --query q.npy --key k.npy --value v.npy -o out.npy [OPTION]...\n"
+    "\n"
+    "    --query, --key, --value FILE   the inputs\n"
+    "    -o, --output FILE              the result, in the layout of the query\n"
+    "    --heads N         the last dimension of the files holds N heads side by side\n"
+    "    --kv-heads N      the same for key and value; N divides the number of heads [as many as heads]\n"
+    "    --causal[=WHICH]  top-left: query i sees keys 0 to i [if WHICH is left out]\n"
+    "                      bottom-right: the last query sees the last key\n"
+    "    --scale X         factor of the scores, not 0 [1/sqrt(head_dim)]\n"
+    "    --weights FILE    also write the attention weights, [batch, heads, query tokens, key tokens]\n"
+    "    --lse FILE        also write the log-sum-exp of the scores, [batch, heads, query tokens]\n"
+    "    --isa NAME        instruction set [HEED_ISA from the environment, else the best]\n"
+    "    --threads N       [all that OpenMP offers]\n"
+    "\n"
+    "    Shapes            with --heads                 without\n"
+    "      2 dimensions    [tokens, heads*dim]          [tokens, dim], one head\n"
+    "      3 dimensions    [batch, tokens, heads*dim]   [heads, tokens, dim]\n"
+    "      4 dimensions    -                            [batch, heads, tokens, dim]\n"
+    "    All files of a call have the same number of dimensions.  weights and lse leave out the dimensions that the\n"
+    "    query does not have: batch unless it has one, heads if there are neither --heads nor a dimension for them.\n"
+    "\n"
+    "    Files are .npy, format 1.0 or 2.0, little-endian float32 or float64 (rounded to float32), C order.\n"
+    "\n"
+    "  heed --help, heed --version\n"
+    "\n"
+    "Exit status: 0 if all is well, 1 if something failed, 2 if the command line makes no sense.\n";
+
+static int complain(int status, const char *format, va_list arguments) {
+    fflush(stdout);
+    fprintf(stderr, "heed: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, status == TOOL_USAGE ? "\ntry: heed --help\n" : "\n");
+    return status;
+}
+
+int tool_fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    complain(TOOL_FAILED, format, arguments);
+    va_end(arguments);
+    return TOOL_FAILED;
+}
+
+int tool_usage(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    complain(TOOL_USAGE, format, arguments);
+    va_end(arguments);
+    return TOOL_USAGE;
+}
+
+static int run_command(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } commands[] = {{"info", tool_info}, {"run", tool_run}, {"demo", tool_demo}};
+    if (argc < 2) {
+        fputs(help, stderr);
+        return TOOL_USAGE;
+    }
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || (i == 1 && (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "help") == 0))) {
+            fputs(help, stdout);
+            return TOOL_OK;
+        }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("heed %s\n", HEED_VERSION);
+        return TOOL_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    return tool_usage("unknown command %s", argv[1]);
+}
+
+int main(int argc, char **argv) {
+    int status = run_command(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) /* a full disk must not look like success */
+        return status == TOOL_OK ? tool_fail("cannot write to standard output") : status;
+    return status;
+}
