@@ -334,7 +334,6 @@ command = shlex.split(os.environ.get("EMULATOR", "")) + [sys.argv[1], "run"]
 u = 2.0**-24
 rng = np.random.default_rng(7)
 
-
 def reference(q, k, v, scale, causal):
     """Output and weights of [batch, heads, tokens, dim] in float64, and the bound of heed's error (derived in seed_bounds.h)."""
     k, v = (np.repeat(x, q.shape[1] // k.shape[1], axis=1).astype(np.float64) for x in (k, v))
@@ -350,7 +349,6 @@ def reference(q, k, v, scale, causal):
     relative = np.expm1(2 * t) + (k.shape[2] + 2) * u
     return weights @ v, weights, (relative + (k.shape[2] + 2) * u) * (weights @ abs(v)), relative * weights + 2.0**-126
 
-
 def layouts(x, split):
     """The same tensor as files of 4 and 3 (and, without a batch, 2) dimensions."""
     b, h, t, d = x.shape
@@ -358,7 +356,6 @@ def layouts(x, split):
         return x if b > 1 else x[0]
     rows = x.swapaxes(1, 2).reshape(b, t, h * d)
     return rows if b > 1 else rows[0]
-
 
 def check(batch, heads, kv_heads, queries, keys, dim, value_dim, causal, split, dtype):
     q, k, v = (rng.standard_normal(s).astype(dtype) for s in
@@ -377,7 +374,6 @@ def check(batch, heads, kv_heads, queries, keys, dim, value_dim, causal, split, 
     assert got_weights.size == weights.size, (got_weights.shape, weights.shape)
     assert (abs(got - want) <= layouts(bound, split)).all(), ("output", batch, heads, queries, keys, causal, split)
     assert (abs(got_weights.reshape(weights.shape) - weights) <= weight_bound).all(), ("weights", heads, queries, keys, causal)
-
 
 count = 0
 cases = itertools.product(("none", "top-left", "bottom-right"), (False, True), (1, 2), (np.float32, np.float64))

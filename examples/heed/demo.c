@@ -10,7 +10,7 @@ static void heading(const char *text) { printf("%s%s%s\n", terminal_bold(), text
 
 /* What was found in one column, whether it is as it must be in the next. */
 static bool print_verdict(const char *found, bool good) {
-    printf("     %-76s %s%s%s\n", found, good ? terminal_good() : terminal_bad(), good ? "yes" : "NO", terminal_reset());
+    printf("     %-80s %s%s%s\n", found, good ? terminal_good() : terminal_bad(), good ? "yes" : "NO", terminal_reset());
     return good;
 }
 
@@ -52,7 +52,7 @@ static bool print_seed(const struct seed *seed, const struct seed_result *result
         return tool_fail("%s", heed_error_message()) == TOOL_OK;
     print_numbers(result);
     bool good = print_checks(result, true, "printed numbers");
-    good &= print_checks(result, false, "numbers that the text cuts off, against double");
+    good &= print_checks(result, false, "unprinted numbers against double");
     for (int i = 0; i < result->claims; i++)
         good &= print_verdict(result->claim[i].text, result->claim[i].holds);
     printf("\n");
