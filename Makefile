@@ -132,7 +132,7 @@ endef
 SLOW = HEED_TEST_QUICK=1 CK_FORK=no HEED_TEST_REQUIRE=
 ARM = aarch64-linux-gnu
 check-arm:
-	$(call other_build,arm,$(ARM:%=--host=%) $(ARM:%=CC=%-gcc CXX=%-g++ AR=%-ar),all examples)
+	$(call other_build,arm,--host=$(ARM) CC=$(ARM)-gcc CXX=$(ARM)-g++ AR=$(ARM)-ar,all examples)
 	+@$(SLOW)neon $(MAKE) --no-print-directory -C $(B)/arm check-tests
 check-old-x86: $(B)/tests/check
 	$(SLOW) HEED_TEST_EXPECT=scalar qemu-x86_64 -cpu Nehalem $<
