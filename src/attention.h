@@ -46,8 +46,8 @@ struct heed_attention_plan {
 enum heed_status heed_attention_check(const struct heed_attention *request);
 void heed_attention_plan(const struct heed_attention *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
                          struct heed_attention_plan *plan);
-/* Keys [0, limit) are what row r of a key/value head may see. */
-int64_t heed_attention_limit(const struct heed_attention_plan *plan, int64_t row);
+/* Keys [0, limit) are what a query token may see. */
+int64_t heed_attention_limit(const struct heed_attention_plan *plan, int64_t token);
 /* One block of rows of one key/value head; workspace as the plan's layout says. */
 void heed_attention_block(const struct heed_attention_plan *plan, int64_t task, float *workspace);
 

@@ -101,12 +101,13 @@ static void load_chunk(struct block *block, int64_t n) {
 }
 
 /* Scores of rows [from, from + rows) of the block, a tile's worth, with keys [at, at + tile_columns) of the chunk. */
-static void score(const struct block *block, int64_t from, int64_t sub, int rows, int64_t at) {
+static void score(const struct block *block, int64_t from, int64_t sub, int rows, int at) {
     const int64_t head_dim = block->plan->request.head_dim;
     const int columns = block->kernels->tile_columns, *counts = block->counts + sub;
+    const bool all_seen = counts[0] - at >= columns;
     int limits[HEED_MAX_TILE_ROWS];
-    for (int i = 0; i < rows; i++)
-        limits[i] = counts[i] - (int)at;
+    for (int i = 0; i < rows && !all_seen; i++)
+        limits[i] = counts[i] - at;
     block->kernels->score_tile(&(struct heed_score_tile){
         .rows = rows,
         .first = at == 0,
@@ -114,21 +115,20 @@ static void score(const struct block *block, int64_t from, int64_t sub, int rows
         .query = block->query + (from + sub) * head_dim,
         .ldq = head_dim,
         .keys = block->keys + at / HEED_PANEL * HEED_PANEL * head_dim + at % HEED_PANEL,
-        .limits = limits[0] < columns ? limits : NULL,
+        .limits = all_seen ? NULL : limits,
         .s = block->scores + sub * HEED_CHUNK + at,
         .row_max = block->row_max + sub * HEED_SUM_LANES,
     });
 }
 
-/* All scores of a sub-block: panel by panel, so that a panel stays in L1 while all rows use it.  Counts never fall from row to
- * row, so a tile's last row tells whether the tile sees a key, its first row whether all of its rows see all keys. */
+/* All scores of a sub-block: by columns of keys, which stay in L1 while all rows use them.  Counts never fall from row to row, so a
+ * tile's last row tells whether the tile sees a key. */
 static void score_subrows(const struct block *block, int64_t from, int rows, int keys) {
     const int tile_rows = block->kernels->tile_rows, tile_columns = block->kernels->tile_columns;
-    for (int panel = 0; panel < keys; panel += HEED_PANEL)
+    for (int at = 0; at < keys; at += tile_columns)
         for (int sub = 0; sub < rows; sub += tile_rows) {
             const int in_tile = (int)min_i64(tile_rows, rows - sub);
-            const int seen = (int)min_i64(block->counts[sub + in_tile - 1], panel + HEED_PANEL);
-            for (int at = panel; at < seen; at += tile_columns)
+            if (at < block->counts[sub + in_tile - 1])
                 score(block, from, sub, in_tile, at);
         }
 }
@@ -163,12 +163,22 @@ static void value_subrows(const struct block *block, int64_t from, int rows) {
     }
 }
 
+/* Keys of the current chunk, of n, that each of the rows [from, from + rows) of the block sees; one division for all of them. */
+static void count_keys(const struct block *block, int64_t from, int rows, int64_t n) {
+    const int64_t row = block->first + from, group = block->plan->group;
+    int64_t token = row / group, head = row % group;
+    for (int i = 0; i < rows; i++) {
+        block->counts[i] = (int)max_i64(0, min_i64(heed_attention_limit(block->plan, token) - block->start, n));
+        if (++head == group) {
+            head = 0;
+            token++;
+        }
+    }
+}
+
 /* Rows [from, from + rows) of the block against the current chunk of n keys. */
 static void attend_subrows(const struct block *block, int64_t from, int rows, int64_t n) {
-    for (int i = 0; i < rows; i++) {
-        const int64_t limit = heed_attention_limit(block->plan, block->first + from + i);
-        block->counts[i] = (int)max_i64(0, min_i64(limit - block->start, n));
-    }
+    count_keys(block, from, rows, n);
     if (block->counts[rows - 1] == 0)
         return;
     score_subrows(block, from, rows, block->counts[rows - 1]);
@@ -207,7 +217,7 @@ static void finish_block(const struct block *block) {
             *output_row(block, &request->lse, row) = log_sum_exp(block->plan, block->max[i], block->sum[i]);
         if (request->weights.data) {
             float *weights = output_row(block, &request->weights, row);
-            const int64_t seen = heed_attention_limit(block->plan, row);
+            const int64_t seen = heed_attention_limit(block->plan, row / block->plan->group);
             block->kernels->weights_row(weights, seen, block->max[i], block->sum[i]);
             memset(weights + seen, 0, (size_t)(request->key_tokens - seen) * sizeof(float));
         }
@@ -218,7 +228,7 @@ void heed_attention_block(const struct heed_attention_plan *plan, int64_t task, 
     struct block block;
     open_block(&block, plan, task, workspace);
     load_queries(&block);
-    const int64_t keys = heed_attention_limit(plan, block.first + block.rows - 1);
+    const int64_t keys = heed_attention_limit(plan, (block.first + block.rows - 1) / plan->group);
     for (block.start = 0; block.start < keys; block.start += HEED_CHUNK) {
         const int64_t n = min_i64(HEED_CHUNK, keys - block.start);
         load_chunk(&block, n);

@@ -10,8 +10,8 @@
 
 /* Queries and running outputs of one task: half of the smallest L2 cache around (1 MiB), beside a chunk of keys and of values. */
 #define BLOCK_FLOATS (512 * 1024 / (int64_t)sizeof(float))
-/* With this many rows a block's work hides the packing of its keys (about 1 % of it). */
-#define BLOCK_ROWS_MOST 384
+/* With this many rows a block's work hides the packing of its keys (about 1 % of it at 384 rows). */
+#define BLOCK_ROWS_MOST 768
 /* Tasks for each worker, so that the last one to finish does not leave the others waiting for long. */
 #define TASKS_PER_WORKER 4
 /* Values are packed when at least so many rows share them: strided rows share few cache sets and pages. */
@@ -23,9 +23,9 @@ static float query_factor(const struct heed_attention *request) {
     return scale * log2e;
 }
 
-int64_t heed_attention_limit(const struct heed_attention_plan *plan, int64_t row) {
+int64_t heed_attention_limit(const struct heed_attention_plan *plan, int64_t token) {
     const struct heed_attention *request = &plan->request;
-    const int64_t seen = row / plan->group + 1; /* keys up to the query's own position */
+    const int64_t seen = token + 1; /* keys up to the query's own position */
     switch (request->causal) {
     case HEED_CAUSAL_TOP_LEFT:
         return min_i64(seen, request->key_tokens);
