@@ -28,22 +28,26 @@ forbid '^v' $baseline
 forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o"
 
 # inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "name: from-to fma stack", the
-# last two being how many of its instructions multiply and how many touch the stack.  A loop is what a conditional jump back spans and
-# where elements of a row are broadcast, which tells it from jumps between blocks that were merely moved; innermost: none inside.
+# last two being how many of its instructions multiply and how many touch the stack.  A loop is what a conditional jump back spans,
+# where elements of a row are broadcast and no vector is stored outside the stack, which tells it from jumps between the blocks that
+# write the result; innermost: none inside.  Where rows end at different keys (branches inside) the stack may hold where, not vectors.
 inner_loops() {
     objdump -d --no-show-raw-insn "$1" | awk '
-        function report(    i, j, k, inner, broadcast, fma, stack) {
+        function report(    i, j, k, inner, stored, broadcast, fma, stack, spilled, branches) {
             for (i = 0; i < loops; i++) {
-                inner = 1; broadcast = 0
+                inner = 1; stored = broadcast = 0
                 for (j = 0; j < loops; j++)
                     if (first[j] >= first[i] && last[j] <= last[i] && last[j] - first[j] < last[i] - first[i]) inner = 0
-                fma = stack = 0
+                fma = stack = spilled = branches = 0
                 for (k = first[i]; k <= last[i]; k++) {
                     if (text[k] ~ /^vfn?m(add|sub)/) fma++
                     if (text[k] ~ /^vbroadcastss .*\(|\{1to/) broadcast++
-                    if (text[k] ~ /\(%rsp/ || (framed && text[k] ~ /\(%rbp/)) stack++
+                    if (text[k] ~ /^vm.*,[^,(]*\([^()]*\)(\{%k[0-7]\})?$/ && text[k] !~ /%rsp/) stored++
+                    if (text[k] ~ /^j/ && k < last[i]) branches++
+                    if (text[k] ~ /\(%rsp/ || (framed && text[k] ~ /\(%rbp/)) { stack++; spilled += text[k] ~ /^v/ }
                 }
-                if (inner && fma && broadcast) print name, address[first[i]] "-" address[last[i]], fma, stack
+                if (inner && fma && broadcast && !stored)
+                    print name, address[first[i]] "-" address[last[i]], fma, branches ? spilled : stack
             }
         }
         /^[0-9a-f]+ <.*>:$/ {
