@@ -1,4 +1,5 @@
 /* The test run's seed, random numbers and values; harness.h says what they are for. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "harness.h"
 
 #include "cpu.h"

@@ -2,10 +2,14 @@
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "harness.h"
 
+#include "cpu.h"
+
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void *or_die(void *memory) {
@@ -36,11 +40,44 @@ static bool is_poison(const float *x) {
     return memcmp(x, &bits, sizeof bits) == 0;
 }
 
+#ifdef __x86_64__
+#include <immintrin.h>
+
+static void leave(int number) { _exit(number); }
+
+__attribute__((target("avx2"))) static bool masked_load_faults(const float *last) {
+    const __m256i first_lane = _mm256_setr_epi32(-1, 0, 0, 0, 0, 0, 0, 0);
+    pid_t child = fork();
+    int status = -1;
+    if (child == 0) {
+        signal(SIGSEGV, leave);
+        volatile float lane = _mm256_cvtss_f32(_mm256_maskload_ps(last, first_lane));
+        (void)lane;
+        _exit(0);
+    }
+    return child < 0 || waitpid(child, &status, 0) != child || status != 0;
+}
+
+bool masked_loads_are_exact(void) {
+    static int known = -1;
+    if (known < 0 && heed_cpu_features() & HEED_CPU_AVX2) {
+        known = 1; /* for buffer_new */
+        struct buffer buffer = buffer_new(1, AT_END);
+        known = !masked_load_faults(buffer.data);
+        buffer_free(&buffer);
+    }
+    return known != 0;
+}
+#else
+bool masked_loads_are_exact(void) { return true; }
+#endif
+
 static float *first_float(const struct buffer *buffer) { return (float *)(void *)(buffer->pages + sysconf(_SC_PAGESIZE)); }
 
 struct buffer buffer_new(int64_t count, enum placement placement) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)count * sizeof(float);
-    struct buffer buffer = {.count = count, .page_bytes = (bytes + page) / page * page};
+    const size_t late = masked_loads_are_exact() ? 0 : HEED_PANEL * sizeof(float);
+    struct buffer buffer = {.count = count, .page_bytes = (bytes + late + page) / page * page};
     buffer.pages = mmap(NULL, buffer.page_bytes + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (buffer.pages == MAP_FAILED || mprotect(buffer.pages, page, PROT_NONE) ||
         mprotect(buffer.pages + page + buffer.page_bytes, page, PROT_NONE))
@@ -48,7 +85,7 @@ struct buffer buffer_new(int64_t count, enum placement placement) {
     float *start = first_float(&buffer);
     for (size_t i = 0; i < buffer.page_bytes / sizeof(float); i++)
         poison(start + i);
-    buffer.data = placement == AT_START ? start : start + (buffer.page_bytes - bytes) / sizeof(float);
+    buffer.data = placement == AT_START ? start : start + (buffer.page_bytes - bytes - late) / sizeof(float);
     return buffer;
 }
 

@@ -24,6 +24,8 @@ static bool is_usable(const char *name) {
 static void print_tables(void) {
     static const char *const known[] = {"avx512", "avx2", "scalarfma", "neon", "scalar"};
     printf("seed %" PRIu64 "%s, CPU features: %s\n", test_seed(), test_quick() ? " (quick)" : "", heed_cpu_feature_names());
+    if (!masked_loads_are_exact())
+        puts("guard pages begin 256 bytes late: this emulator loads masked-out lanes");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         bool compiled = false;
         for (int j = 0; heed_kernels_compiled(j); j++)

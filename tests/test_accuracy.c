@@ -22,8 +22,8 @@
 
 static double gamma_of(int64_t n) { return (double)n * U / (1 - (double)n * U); }
 
-static enum fill finite_fill(struct rng *rng) {
-    return rng_range(rng, 0, 1) ? FILL_NORMAL : (enum fill)rng_range(rng, 0, FILL_FINITE_COUNT - 1);
+static enum fill finite_fill(struct rng *rng, bool typical) {
+    return typical ? FILL_NORMAL : (enum fill)rng_range(rng, 0, FILL_FINITE_COUNT - 1);
 }
 
 /* c = alpha * chain + beta * c: k roundings in the chain, one of alpha's product, one of the final fma.  So
@@ -31,7 +31,8 @@ static enum fill finite_fill(struct rng *rng) {
 static void check_gemm(struct rng *rng, const struct heed_exec *exec, struct accuracy *accuracy) {
     int64_t m = rng_range(rng, 1, 20), n = rng_range(rng, 1, 70),
             k = rng_range(rng, 0, 1) ? rng_range(rng, 0, 600) : rng_range(rng, 0, 9);
-    enum fill mode_a = finite_fill(rng), mode_b = finite_fill(rng);
+    bool typical = accuracy->typical = rng_range(rng, 0, 1);
+    enum fill mode_a = finite_fill(rng, typical), mode_b = finite_fill(rng, typical);
     float *a = new_filled(rng, mode_a, m * k), *b = new_filled(rng, mode_b, k * n), *c = new_filled(rng, FILL_NORMAL, m * n);
     double *want = new_doubles(m * n);
     struct heed_gemm g = {.m = m, .n = n, .k = k, .alpha = 1.7f, .a = a, .lda = k, .b = b, .ldb = n, .c = c, .ldc = n};
@@ -40,7 +41,6 @@ static void check_gemm(struct rng *rng, const struct heed_exec *exec, struct acc
     for (int64_t i = 0; i < m * n; i++)
         before[i] = c[i];
     ref_gemm(&g, want);
-    accuracy->typical = mode_a == FILL_NORMAL && mode_b == FILL_NORMAL;
     describe("gemm", exec->isa, "%lld x %lld x %lld, %s times %s", (long long)m, (long long)n, (long long)k, fill_name(mode_a),
              fill_name(mode_b));
     ck_assert_int_eq(heed_gemm(&g, exec), HEED_OK);
@@ -84,13 +84,13 @@ static double weight_error(double p, double e, struct spread sum) {
  * of n / 256 over chunks and of 4 in the fold, then come 1 / sum and the product: gamma(16 + ceil(n / 256) + 4 + 2). */
 static void check_softmax(struct rng *rng, const struct heed_exec *exec, struct accuracy *accuracy) {
     int64_t n = rng_range(rng, 0, 1) ? rng_range(rng, 1, 1500) : rng_range(rng, 1, 40);
-    enum fill mode = finite_fill(rng);
+    bool typical = accuracy->typical = rng_range(rng, 0, 1);
+    enum fill mode = finite_fill(rng, typical);
     float *x = new_filled(rng, mode, n), *y = new_floats(n), max = -INFINITY;
     double *want = new_doubles(n), *e = new_doubles(n);
     struct heed_softmax s = {.rows = 1, .columns = n, .scale = rng_range(rng, 0, 1) ? 0.25f : -1.3f, .input = x, .input_stride = n};
     s.output = y, s.output_stride = n;
     ref_softmax(&s, want);
-    accuracy->typical = mode == FILL_NORMAL;
     describe("softmax", exec->isa, "%lld columns, scale %g, %s", (long long)n, (double)s.scale, fill_name(mode));
     ck_assert_int_eq(heed_softmax(&s, exec), HEED_OK);
     for (int64_t j = 0; j < n; j++)
@@ -114,7 +114,8 @@ static void check_softmax(struct rng *rng, const struct heed_exec *exec, struct 
 struct row {
     int64_t seen, chunks;
     const double *p, *output; /* the oracle's */
-    double lse, *e, max;      /* e: see below; max of the scores to base 2, at most */
+    double lse, *e;           /* e: see below */
+    double max, terms;        /* of the scores to base 2, and of the absolute values that they are sums of, at most */
     struct spread sum;
 };
 
@@ -129,6 +130,7 @@ struct row {
 static void bound_scores(const struct heed_attention *a, const float *query, const float *keys, struct row *row) {
     double scale = fabs(ref_scale(a)) * LOG2E, *z = new_doubles(row->seen);
     row->max = -INFINITY;
+    row->terms = 0;
     for (int64_t j = 0; j < row->seen; j++) {
         double terms = 0, tiny = 0;
         z[j] = 0;
@@ -140,6 +142,7 @@ static void bound_scores(const struct heed_attention *a, const float *query, con
         }
         row->e[j] = gamma_of(a->head_dim + 6) * terms + tiny;
         row->max = fmax(row->max, z[j] + row->e[j]);
+        row->terms = fmax(row->terms, terms);
     }
     for (int64_t j = 0; j < row->seen; j++)
         row->e[j] += U * (row->max - z[j] + row->e[j]) + 3 * U * (double)(row->chunks + 1);
@@ -175,7 +178,7 @@ static void check_weights(const struct row *row, const float *got, struct accura
 static void check_lse(const struct row *row, float got, struct accuracy *accuracy) {
     double spread = fmax(log(row->sum.high), -log(row->sum.low));
     double size = fabs(row->lse) + fabs(row->max) / LOG2E;
-    must(accuracy_add(accuracy, got, row->lse, spread + gamma_of(22 + row->chunks) + 4 * U * size, size));
+    must(accuracy_add(accuracy, got, row->lse, spread + gamma_of(22 + row->chunks) + 4 * U * size, size + row->terms));
 }
 
 struct attention_accuracy {
@@ -237,13 +240,13 @@ START_TEST(test_attention_accuracy) {
     struct attention_accuracy accuracy = {.output = {.results = 0}};
     for (int64_t i = 0; i < test_count(150); i++) {
         struct heed_attention sizes = random_attention_sizes(&rng, test_quick() ? 200000 : 1000000);
-        enum fill query = finite_fill(&rng), key = finite_fill(&rng), value = finite_fill(&rng);
+        bool typical = accuracy.output.typical = accuracy.weights.typical = accuracy.lse.typical = rng_range(&rng, 0, 1);
+        enum fill query = finite_fill(&rng, typical), key = finite_fill(&rng, typical), value = finite_fill(&rng, typical);
+        sizes.scale = typical ? 0 : sizes.scale;
         struct attention_case c = new_attention_case(&sizes, query, key, value, &rng);
         struct attention_result got = new_attention_result(&c);
         describe_attention(&c, "attention", &exec);
         run_attention(&c, &exec, NULL, &got);
-        accuracy.output.typical = query == FILL_NORMAL && key == FILL_NORMAL && value == FILL_NORMAL && sizes.scale == 0;
-        accuracy.weights.typical = accuracy.lse.typical = accuracy.output.typical;
         check_rows(&c, &got, &accuracy);
         free_attention_case(&c);
         free_attention_result(&got);

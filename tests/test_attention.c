@@ -181,6 +181,25 @@ START_TEST(test_attention_that_sees_nothing) {
 }
 END_TEST
 
+/* A third of the smallest negative number rounds to -0, whose sign the arithmetic removes. */
+START_TEST(test_attention_has_no_negative_zero) {
+    const float query[] = {0}, key[] = {1, 2, 3}, value[] = {-0x1p-149f, -0.0f, -0.0f}, zero[] = {0};
+    for (int i = 0; heed_kernels_usable(i); i++) {
+        float output[1];
+        struct heed_attention a = {
+            .batch = 1, .num_heads = 1, .num_kv_heads = 1, .query_tokens = 1, .key_tokens = 3, .head_dim = 1};
+        a.value_dim = 1;
+        a.query = (struct heed_input){query, 0, 0, 1};
+        a.key = (struct heed_input){key, 0, 0, 1};
+        a.value = (struct heed_input){value, 0, 0, 1};
+        a.output = (struct heed_output){output, 0, 0, 1};
+        describe("attention", heed_kernels_usable(i)->name, "of the smallest negative number");
+        ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.isa = heed_kernels_usable(i)->name}), HEED_OK);
+        must(compare(SAME_BITS, output, zero, 1, 1));
+    }
+}
+END_TEST
+
 /* Packed [tokens][query heads | key heads | value heads | output heads]: one buffer, the output between its inputs, in any order.
  */
 START_TEST(test_attention_in_one_packed_buffer) {
@@ -266,6 +285,7 @@ Suite *attention_suite(void) {
     tcase_add_loop_test(tests, test_attention_whole_or_in_parts, 0, 2);
     tcase_add_test(tests, test_attention_of_hidden_keys);
     tcase_add_test(tests, test_attention_that_sees_nothing);
+    tcase_add_test(tests, test_attention_has_no_negative_zero);
     tcase_add_test(tests, test_attention_in_one_packed_buffer);
     tcase_add_test(tests, test_attention_with_strides_of_zero);
     suite_add_tcase(suite, tests);

@@ -156,7 +156,7 @@ static void exp2_bits(struct pass *pass) {
 }
 
 static void all_bits(struct pass *pass) {
-    const struct heed_exec exec = {.isa = pass->table->name};
+    const struct heed_exec exec = {.isa = pass->table->name, .threads = 1};
     exp2_bits(pass);
     all_gemm_bits(pass, &exec);
     all_softmax_bits(pass, &exec);

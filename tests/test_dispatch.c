@@ -1,4 +1,5 @@
 /* The choice of a table: by name, by HEED_ISA, by what the machine can do; and that the tables are sane. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "cpu.h"
 #include "harness.h"
 #include "suites.h"

@@ -78,54 +78,64 @@ static void compute_in(int environment, const struct computation *c, const struc
     ck_assert_msg(after == before, "control register 0x%llx, was 0x%llx", (unsigned long long)after, (unsigned long long)before);
 }
 
-/* All the same width and depth, so that one array of values serves as any operand. */
-enum { SIZE = 110, VALUES = SIZE * SIZE, LSE = 3 * VALUES, RESULTS = LSE + SIZE };
+/* All the same width and depth, so that one array of values serves as any operand; SIZE is worth several threads. */
+enum { SIZE = 110, SMALL = 20 };
 
-static struct computation computation_on(const float *x, float *y) {
-    const struct heed_input input = {x, 0, 0, SIZE};
+static int64_t results_of(int64_t size) { return size * (3 * size + 1); }
+
+static struct computation computation_on(const float *x, float *y, int64_t size) {
+    const struct heed_input input = {x, 0, 0, size};
     return (struct computation){
-        .gemm = {.m = SIZE, .n = SIZE, .k = SIZE, .alpha = 1, .a = x, .lda = SIZE, .b = x, .ldb = SIZE, .c = y, .ldc = SIZE},
-        .softmax = {.rows = SIZE, .columns = SIZE, .input = x, .input_stride = SIZE, .output = y + VALUES, .output_stride = SIZE},
+        .gemm = {.m = size, .n = size, .k = size, .alpha = 1, .a = x, .lda = size, .b = x, .ldb = size, .c = y, .ldc = size},
+        .softmax =
+            {.rows = size, .columns = size, .input = x, .input_stride = size, .output = y + size * size, .output_stride = size},
         .attention = {.batch = 1,
                       .num_heads = 1,
                       .num_kv_heads = 1,
-                      .query_tokens = SIZE,
-                      .key_tokens = SIZE,
-                      .head_dim = SIZE,
-                      .value_dim = SIZE,
+                      .query_tokens = size,
+                      .key_tokens = size,
+                      .head_dim = size,
+                      .value_dim = size,
                       .query = input,
                       .key = input,
                       .value = input,
-                      .output = {y + 2 * (ptrdiff_t)VALUES, 0, 0, SIZE},
-                      .lse = {y + LSE, 0, 0, 1}},
+                      .output = {y + 2 * size * size, 0, 0, size},
+                      .lse = {y + 3 * size * size, 0, 0, 1}},
     };
 }
 
-START_TEST(test_environment_changes_nothing) {
-    static const enum fill modes[] = {FILL_CANCEL, FILL_DENORMAL, FILL_EXP_LIMIT, FILL_NAN};
-    struct rng rng = rng_for("environment", 0);
-    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-        float *x = new_filled(&rng, modes[m], VALUES), *want = new_floats(RESULTS), *got = new_floats(RESULTS);
-        struct computation c = computation_on(x, want);
-        struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = 1};
-        compute_in(0, &c, &exec);
-        for (int environment = 1; environment < ENVIRONMENTS; environment++) {
-            /* the caller's thread, OpenMP's threads, the caller's pool */
-            for (int kind = 0; kind < (environment % 5 == 1 ? 3 : 1); kind++) {
-                c = computation_on(x, got);
-                exec.threads = kind == 0 ? 1 : 3;
-                exec.run = kind == 2 ? run_in_environment : NULL;
-                exec.num_threads = kind == 2 ? pool_of_three : NULL;
-                exec.pool = &environment;
-                compute_in(environment, &c, &exec);
-                describe("all", exec.isa, "environment %d, kind %d, %s", environment, kind, fill_name(modes[m]));
-                must(compare(SAME_BITS, got, want, 1, RESULTS));
-            }
-        }
-        free(x);
-        free(want);
-        free(got);
+static void check_environment(int environment, bool threads, enum fill mode, const char *isa) {
+    struct rng rng = rng_for("environment", mode);
+    int64_t size = threads ? SIZE : SMALL, results = results_of(size);
+    float *x = new_filled(&rng, mode, size * size), *want = new_floats(results), *got = new_floats(results);
+    struct computation c = computation_on(x, want, size);
+    compute_in(0, &c, &(struct heed_exec){.isa = isa, .threads = 1});
+    const struct heed_exec ways[] = {{.isa = isa, .threads = 1},
+                                     {.isa = isa, .threads = 3},
+                                     {.isa = isa, .pool = &environment, .num_threads = pool_of_three, .run = run_in_environment}};
+    for (int way = 0; way < (threads ? 3 : 1); way++) {
+        c = computation_on(x, got, size);
+        compute_in(environment, &c, &ways[way]);
+        describe("all", isa, "environment %d, way %d, %s", environment, way, fill_name(mode));
+        must(compare(SAME_BITS, got, want, 1, results));
     }
+    free(x);
+    free(want);
+    free(got);
+}
+
+START_TEST(test_environment_changes_nothing) {
+    static const enum fill modes[] = {FILL_NORMAL, FILL_CANCEL, FILL_DENORMAL, FILL_EXP_LIMIT, FILL_MINUS_INF, FILL_NAN};
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+        for (int environment = 1; environment < ENVIRONMENTS; environment++)
+            check_environment(environment, false, modes[m], heed_kernels_usable(_i)->name);
+}
+END_TEST
+
+START_TEST(test_environment_of_threads_changes_nothing) {
+    static const int environments[] = {6, 9, 15};
+    for (int i = 0; i < (test_quick() ? 1 : 3); i++)
+        check_environment(environments[i], true, FILL_CANCEL, heed_kernels_usable(_i)->name);
 }
 END_TEST
 
@@ -134,6 +144,7 @@ Suite *environment_suite(void) {
     TCase *tests = tcase_create("environment");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_environment_changes_nothing, 0, usable_tables());
+    tcase_add_loop_test(tests, test_environment_of_threads_changes_nothing, 0, usable_tables());
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -124,26 +124,31 @@ START_TEST(test_harness_catches_wrong_kernels) {
 }
 END_TEST
 
+static void leave(int number) { _exit(number); }
+
 /* The signal that ended a child in which the kernel was examined, 0 if none did. */
 static int signal_of(kernel *run, enum placement in, enum placement out) {
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
-        signal(SIGSEGV, SIG_DFL);
-        signal(SIGBUS, SIG_DFL);
+        signal(SIGSEGV, leave);
+        signal(SIGBUS, leave);
         examine(run, in, out);
         _exit(0);
     }
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
 }
 
 START_TEST(test_harness_guards_both_sides) {
     ck_assert_int_eq(signal_of(right, AT_START, AT_END), 0);
-    ck_assert_int_eq(signal_of(reads_on, AT_END, AT_END), SIGSEGV);
+    if (masked_loads_are_exact())
+        ck_assert_int_eq(signal_of(reads_on, AT_END, AT_END), SIGSEGV);
     ck_assert_int_eq(signal_of(reads_back, AT_START, AT_END), SIGSEGV);
-    ck_assert_int_eq(signal_of(writes_right, AT_END, AT_END), SIGSEGV);
+    if (masked_loads_are_exact())
+        ck_assert_int_eq(signal_of(writes_right, AT_END, AT_END), SIGSEGV);
     ck_assert_int_eq(signal_of(writes_left, AT_END, AT_START), SIGSEGV);
 }
 END_TEST
@@ -159,7 +164,7 @@ START_TEST(test_harness_tells_numbers_from_bits) {
 END_TEST
 
 START_TEST(test_harness_bounds_errors) {
-    struct accuracy accuracy = {0};
+    struct accuracy accuracy = {.typical = true};
     ck_assert_ptr_null(accuracy_add(&accuracy, 1.5f, 1.25, 0.25, 1));
     ck_assert_ptr_nonnull(accuracy_add(&accuracy, 1.5f, 1.25, 0.2, 1));
     ck_assert_ptr_nonnull(accuracy_add(&accuracy, NAN, 1.25, 100, 1));

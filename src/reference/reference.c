@@ -4,9 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-double ref_exp2(float x) {
-    return exp2((double)x);
-}
+double ref_exp2(float x) { return exp2((double)x); }
 
 static double gemm_element(const struct heed_gemm *gemm, int64_t i, int64_t j) {
     double sum = 0;
