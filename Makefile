@@ -57,8 +57,9 @@ SONAME = libheed.so.0
 INCLUDES = -I. -I$(srcdir)/include -I$(srcdir)/src -MMD -MP
 MODE = $(OPTIMIZE) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC $(WARNINGS)
 LIBS = $(SLEEF_LIBS) $(OPENMP) -lm
-$(OBJ)/arch/scalar/scalar.o $(OBJ)/benchmarks/limits_scalar.o: ISA_FLAGS = -fno-tree-vectorize -fno-tree-slp-vectorize
+$(OBJ)/arch/scalar/scalar.o $(OBJ)/benchmarks/limits_scalar.o: ISA_FLAGS += -fno-tree-vectorize -fno-tree-slp-vectorize
 $(OBJ)/src/schedule.o: MODE += $(OPENMP)
+$(LIB_OBJ) $(BENCH_OBJ): $(srcdir)/arch/$(ARCH)/arch.mak
 $(LIB_OBJ): INCLUDES += $(SLEEF_CFLAGS)
 $(TEST_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
 $(TEST_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
