@@ -130,6 +130,16 @@ START_TEST(test_api_attention_tensors) {
 }
 END_TEST
 
+/* One head of 5 queries and keys, keys and outputs in rows of one buffer. */
+static void interleave(struct heed_attention *a, int64_t row) {
+    a->batch = a->num_heads = a->num_kv_heads = 1;
+    a->query_tokens = 5;
+    a->query = (struct heed_input){memory + OUTPUT, 0, 0, 4};
+    a->value = (struct heed_input){memory, 0, 0, 6};
+    a->key.token_stride = a->output.token_stride = row;
+    a->weights.data = a->lse.data = NULL;
+}
+
 START_TEST(test_api_attention_overlaps) {
     prepare();
     REFUSED(attention, r.output.token_stride = 5, "output.token_stride", "5");
@@ -143,11 +153,9 @@ START_TEST(test_api_attention_overlaps) {
     REFUSED(attention, r.weights.data = memory + OUTPUT + 143, "weights", "output");
     REFUSED(attention, r.lse.data = memory + WEIGHTS + 119, "lse", "weights");
     REFUSED(attention, r.lse.data = memory + QUERY, "lse", "query");
-    /* interleaved, but by one column too little: rows [k0..3 o0..5] of 9 instead of 10 */
-    REFUSED(attention,
-            (r.batch = 1, r.num_heads = 1, r.num_kv_heads = 1, r.query_tokens = 5, r.key.token_stride = 9,
-             r.output.token_stride = 9, r.output.data = memory + KEY + 4, r.query.data = memory + OUTPUT),
-            "output", "key");
+    /* interleaved, but by one column too little: rows [k0..3 o0..5], then [o0..5 k0..3], of 9 instead of 10 */
+    REFUSED(attention, (interleave(&r, 9), r.output.data = memory + KEY + 4), "output", "key");
+    REFUSED(attention, (interleave(&r, 9), r.output.data = memory + KEY, r.key.data = memory + KEY + 6), "output", "key");
 }
 END_TEST
 
@@ -163,10 +171,8 @@ START_TEST(test_api_attention_legal) {
     ACCEPTED(attention, (r.query_tokens = 0, r.query.data = NULL, r.output.data = NULL));
     ACCEPTED(attention, (r.key_tokens = 0, r.key.data = NULL, r.value.data = NULL));
     ACCEPTED(attention, (r.batch = 1, r.output.batch_stride = 0)); /* a stride that is never stepped over */
-    /* rows [k0..3 o0..5] of 10, the output beside the keys that it is made from */
-    ACCEPTED(attention, (r.batch = 1, r.num_heads = 1, r.num_kv_heads = 1, r.query_tokens = 5, r.key.token_stride = 10,
-                         r.output.token_stride = 10, r.output.data = memory + KEY + 4, r.query.data = memory + LSE,
-                         r.query.token_stride = 0, r.value.data = memory, r.weights.data = NULL, r.lse.data = NULL));
+    ACCEPTED(attention, (interleave(&r, 10), r.output.data = memory + KEY + 4));
+    ACCEPTED(attention, (interleave(&r, 10), r.output.data = memory + KEY, r.key.data = memory + KEY + 6));
 }
 END_TEST
 
@@ -311,6 +317,24 @@ START_TEST(test_api_strings) {
 }
 END_TEST
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose allocators end the program instead */
+static float *at(uintptr_t address) { return (float *)address; }
+
+/* A petabyte of workspace, for tensors that do not exist: it must be refused before any of them is read. */
+START_TEST(test_api_out_of_memory) {
+    struct heed_attention a = {
+        .batch = 1024, .num_heads = 1, .num_kv_heads = 1, .query_tokens = 1, .key_tokens = 1, .value_dim = 1};
+    a.head_dim = INT32_MAX;
+    a.query = (struct heed_input){at((uintptr_t)1 << 40), 0, 0, 0};
+    a.key = (struct heed_input){at((uintptr_t)1 << 41), 0, 0, 0};
+    a.value = (struct heed_input){at((uintptr_t)1 << 42), 0, 0, 0};
+    a.output = (struct heed_output){at((uintptr_t)1 << 43), 1, 1, 1};
+    ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.threads = 1024}), HEED_OUT_OF_MEMORY);
+    ck_assert_ptr_nonnull(strstr(heed_error_message(), "floats"));
+}
+END_TEST
+#endif
+
 Suite *api_suite(void) {
     Suite *suite = suite_create("api");
     TCase *tests = tcase_create("api");
@@ -323,6 +347,9 @@ Suite *api_suite(void) {
     tcase_add_test(tests, test_api_gemm_pack_b);
     tcase_add_test(tests, test_api_softmax);
     tcase_add_test(tests, test_api_exec);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    tcase_add_test(tests, test_api_out_of_memory);
+#endif
     suite_add_tcase(suite, tests);
     return suite;
 }
