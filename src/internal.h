@@ -17,9 +17,9 @@
 #define NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
-/* Makes the compiler forget where a pointer came from, so that it neither recomputes it nor derives other pointers from its origin.
- */
-#define PIN_POINTER(pointer) __asm__("" : "+r"(pointer))
+/* Holds a pointer or an integer in a register and makes the compiler forget where it came from, so that it neither recomputes it
+ * nor derives others from its origin. */
+#define PIN(x) __asm__("" : "+r"(x))
 
 INLINE int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }

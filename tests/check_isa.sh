@@ -31,9 +31,11 @@ forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfm
 # last two being how many of its instructions multiply and how many touch the stack.  A loop is what a conditional jump back spans,
 # where elements of a row are broadcast and no vector is stored outside the stack, which tells it from jumps between the blocks that
 # write the result; innermost: none inside.  Where rows end at different keys (branches inside) the stack may hold where, not vectors.
+# The last k % 4 steps of a one-row tile, at most three passes over one multiply-add a vector, may use it: clang 14 does.
 inner_loops() {
     objdump -d --no-show-raw-insn "$1" | awk '
-        function report(    i, j, k, inner, stored, broadcast, fma, stack, spilled, branches) {
+        function report(    i, j, k, inner, stored, broadcast, fma, stack, spilled, branches, remainder) {
+            remainder = match(name, /_1x[1-4]/) ? substr(name, RSTART + 3, 1) : 0
             for (i = 0; i < loops; i++) {
                 inner = 1; stored = broadcast = 0
                 for (j = 0; j < loops; j++)
@@ -46,7 +48,7 @@ inner_loops() {
                     if (text[k] ~ /^j/ && k < last[i]) branches++
                     if (text[k] ~ /\(%rsp/ || (framed && text[k] ~ /\(%rbp/)) { stack++; spilled += text[k] ~ /^v/ }
                 }
-                if (inner && fma && broadcast && !stored)
+                if (inner && fma > remainder + 0 && broadcast && !stored)
                     print name, address[first[i]] "-" address[last[i]], fma, branches ? spilled : stack
             }
         }

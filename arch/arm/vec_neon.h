@@ -48,6 +48,7 @@ INLINE vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
 INLINE vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
 INLINE vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
 INLINE vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+INLINE vf v_chain(vf acc, vf a, vf b) { return v_fma(a, b, acc); }
 INLINE vf v_max(vf a, vf b) { return vmaxq_f32(a, b); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return vbslq_f32(neon_first(n), x, other); }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) { return vbslq_f32(vceqq_f32(x, vdupq_n_f32(-INFINITY)), v_zero(), y); }

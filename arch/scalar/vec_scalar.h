@@ -24,6 +24,7 @@ INLINE vf v_add(vf a, vf b) { return a + b; }
 INLINE vf v_sub(vf a, vf b) { return a - b; }
 INLINE vf v_mul(vf a, vf b) { return a * b; }
 INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_fmaf(a, b, c); }
+INLINE vf v_chain(vf acc, vf a, vf b) { return v_fma(a, b, acc); }
 INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return n > 0 ? x : other; }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) { return x == -INFINITY ? 0.0f : y; }

@@ -37,6 +37,11 @@ INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+/* As an instruction: given intrinsics, gcc 12 lets accumulators change registers, runs out of the 16, and spills in the loop. */
+INLINE vf v_chain(vf acc, vf a, vf b) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
+    return acc;
+}
 INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(avx2_first(n))); }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) { return _mm256_and_ps(y, _mm256_cmp_ps(x, _mm256_set1_ps(-INFINITY), _CMP_NEQ_UQ)); }

@@ -32,6 +32,11 @@ INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+/* As an instruction: given intrinsics, gcc 12 lets accumulators change registers and spills one of them in the loop. */
+INLINE vf v_chain(vf acc, vf a, vf b) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
+    return acc;
+}
 INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return _mm512_mask_mov_ps(other, avx512_first(n), x); }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) {

@@ -3,15 +3,14 @@
 #define HEED_KERNELS_GEMM_TILE_H
 
 INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_gemm_tile *tile) {
+    static const float zeros[TILE_COLUMNS];
+    const float *sums = tile->acc ? tile->acc : zeros;
+    const int64_t ldsums = tile->acc ? tile->ldacc : 0;
     vf acc[TILE_ROWS][TILE_VECTORS];
     const int64_t tail = tile->columns - (vectors - 1) * VF_LANES; /* columns of the last vector */
-    if (tile->acc) {
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) {
-            const float *from = tile->acc + i * tile->ldacc + v * VF_LANES;
-            acc[i][v] = v == vectors - 1 ? v_load_n(from, tail) : v_load(from);
-        }
-    } else {
-        tile_zero(rows, vectors, acc);
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) {
+        const float *from = sums + i * ldsums + v * VF_LANES;
+        acc[i][v] = v == vectors - 1 ? v_load_n(from, tail) : v_load(from);
     }
     tile_multiply(rows, vectors, acc, tile->a, tile->lda, tile->b, tile->ldb, tile->k);
 

@@ -21,7 +21,7 @@ INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_
     UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda]);
-        UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_fma(row, column[v], acc[i][v]);
+        UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
     }
 }
 
@@ -33,7 +33,7 @@ INLINE void tile_steps(const int steps, const int rows, const int vectors, vf ac
         UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
         *b += ldb;
     }
-    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN_POINTER(a[g]);
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(a[g]);
 }
 
 /* The same for p = 0..k-1, in this order. */
@@ -42,10 +42,13 @@ INLINE void tile_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][T
     const float *groups[ROW_GROUPS];
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
         groups[g] = a + g * ROW_GROUP * lda;
-        PIN_POINTER(groups[g]);
+        PIN(groups[g]);
     }
     NO_UNROLL for (; k >= 4; k -= 4) tile_steps(4, rows, vectors, acc, groups, lda, &b, ldb);
-    NO_UNROLL for (; k > 0; k--) tile_steps(1, rows, vectors, acc, groups, lda, &b, ldb);
+    NO_UNROLL for (; k > 0; k--) {
+        tile_steps(1, rows, vectors, acc, groups, lda, &b, ldb);
+        PIN(k); /* gcc 12 else counts on the stack */
+    }
 }
 
 /* kernel##_body(rows, vectors, tile) with constant bounds, as one function per shape; shapes beyond this ISA's tile are empty. */
