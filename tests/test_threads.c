@@ -59,8 +59,8 @@ static void run_in_turn(void *argument, int count, void (*task)(void *context, i
 struct problem {
     float *x, *want, *got;
 };
-enum { SIZE = 130, SQUARE = SIZE * SIZE, ROWS = 256, INPUTS = ROWS * ROWS };
-enum { SOFTMAX = 2 * SQUARE, PACKED = SOFTMAX + INPUTS, FLOATS = PACKED + 192 * SIZE };
+enum { SIZE = 104, SQUARE = SIZE * SIZE, ROWS = 256, INPUTS = ROWS * ROWS };
+enum { SOFTMAX = 2 * SQUARE, PACKED = SOFTMAX + INPUTS, FLOATS = PACKED + 128 * SIZE };
 
 /* gemm, softmax, attention and packing; returns the first failure. */
 static enum heed_status compute(const float *x, float *y, const struct heed_exec *exec) {
