@@ -192,6 +192,6 @@ format:
 check-format:
 	clang-format --dry-run -Werror $(FORMATTED)
 
-.PHONY: FORCE demo examples check check-tests check-exp no-check check-arm check-old-x86 check-nehalem check-haswell check-valgrind \
-    check-sanitize check-clang check-without-openmp check-install bench bench-short no-bench install uninstall format check-format
+.PHONY: FORCE demo examples bench bench-short no-bench install uninstall format check-format check check-tests no-check check-exp \
+    check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang check-without-openmp check-install
 endif

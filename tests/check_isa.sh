@@ -27,11 +27,10 @@ baseline=$(find "$build/obj/src" "$build/obj/arch" -name '*.o' ! -name scalarfma
 forbid '^v' $baseline
 forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o"
 
-# inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "name: from-to fma stack", the
-# last two being how many of its instructions multiply and how many touch the stack.  A loop is what a conditional jump back spans,
-# where elements of a row are broadcast and no vector is stored outside the stack, which tells it from jumps between the blocks that
-# write the result; innermost: none inside.  Where rows end at different keys (branches inside) the stack may hold where, not vectors.
-# The last k % 4 steps of a one-row tile, at most three passes over one multiply-add a vector, may use it: clang 14 does.
+# inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "name: from-to fma stack",
+# the last two being how many of its instructions multiply and how many touch the stack.  A loop is what a conditional jump back
+# spans, where elements of a row are broadcast and no vector is stored outside the stack, which tells it from jumps between the
+# blocks that write the result; innermost: none inside.  Where rows end at different keys (branches inside) vectors alone count.
 inner_loops() {
     objdump -d --no-show-raw-insn "$1" | awk '
         function report(    i, j, k, inner, stored, broadcast, fma, stack, spilled, branches, remainder) {
