@@ -24,7 +24,6 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 struct Running {
     std::string name, error;
     std::unique_ptr<Work> work;
-    double peak; /* in flop/s, right before the timing */
 } running;
 
 heed_exec exec_of(const char *isa, int threads) {
@@ -37,29 +36,38 @@ heed_exec exec_of(const char *isa, int threads) {
 void prepare(const std::string &name, const Request &request, const heed_exec &exec) {
     if (running.name == name)
         return;
-    running = {name, "", nullptr, 0}; /* frees the last request's data before the next is made */
+    running = {name, "", nullptr}; /* frees the last request's data before the next is made */
     try {
         read_limit(exec.isa, exec.threads, request.bytes); /* now, since it would evict the request's data later */
         running.work = request.make();
         running.error = running.work->call(exec) == HEED_OK ? running.work->check() : heed_error_message();
-        running.peak = sample_noise(exec.isa, exec.threads);
     } catch (const std::bad_alloc &) {
         running.error = "no memory for the data";
     }
 }
 
+/* The FMA peak of this moment, in flop/s: the best of a few short measurements.  Clocks and neighbours move a shared machine by
+ * tens of per cent within a run, so each repetition is held against the peak right before and after it, not against the run's best.
+ */
+double peak_now(const heed_exec &exec) {
+    double peak = 0;
+    for (int i = 0; i < 3; i++)
+        peak = std::max(peak, sample_noise(exec.isa, exec.threads));
+    return peak;
+}
+
 /* The share of the limit follows the roofline model (Williams, Waterman and Patterson 2009): no call can take less time than its
  * flops at the FMA peak, nor than its bytes at the read bandwidth of a working set as large.  Where a request reports bytes, those
  * alone count. */
-void count(benchmark::State &state, const Request &request, const heed_exec &exec, double seconds) {
-    double compute = request.reports_bytes ? 0 : request.flops / flops_limit(exec.isa, exec.threads);
+void count(benchmark::State &state, const Request &request, const heed_exec &exec, double seconds, double peak) {
+    double compute = request.reports_bytes ? 0 : request.flops / peak;
     double memory = request.bytes / read_limit(exec.isa, exec.threads, request.bytes);
     if (!request.reports_bytes)
         state.counters["GFLOPS"] = request.flops / seconds / 1e9;
     if (memory > compute)
         state.counters["GBps"] = request.bytes / seconds / 1e9;
     state.counters["of_limit"] = std::max(compute, memory) / seconds;
-    state.counters["peak_GFLOPS"] = running.peak / 1e9;
+    state.counters["peak_GFLOPS"] = peak / 1e9;
 }
 
 /* Times by a clock of its own: Google Benchmark would count the first thread's CPU time, or put "/real_time" into the name. */
@@ -71,6 +79,7 @@ void run(benchmark::State &state, const std::string &name, const Request &reques
     }
     Work &work = *running.work;
     bool failed = false;
+    double peak = peak_now(exec);
     auto start = std::chrono::steady_clock::now();
     for ([[maybe_unused]] auto turn : state)
         failed |= work.call(exec) != HEED_OK;
@@ -78,7 +87,7 @@ void run(benchmark::State &state, const std::string &name, const Request &reques
     if (failed)
         state.SkipWithError(heed_error_message());
     else
-        count(state, request, exec, elapsed.count() / static_cast<double>(state.iterations()));
+        count(state, request, exec, elapsed.count() / static_cast<double>(state.iterations()), std::max(peak, peak_now(exec)));
 }
 
 /* splitmix64 (Steele, Lea and Flood 2014) */

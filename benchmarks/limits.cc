@@ -110,8 +110,6 @@ bool measure_flops_limit(const std::string &isa, int threads, int count) {
     return true;
 }
 
-double flops_limit(const std::string &isa, int threads) { return summarize(peaks.at({isa, threads}).start).max; }
-
 double read_limit(const std::string &isa, int threads, double bytes) {
     const int64_t least = 4096; /* a smaller set would measure the loop's first and last turn */
     int64_t share = std::max(least, static_cast<int64_t>(bytes) / threads / LIMIT_READ_STEP * LIMIT_READ_STEP);

@@ -18,9 +18,6 @@ Samples summarize(std::vector<double> values);
 /* Measures the FMA peak of an instruction set from heed_info's usable list; false if there is no probe for it. */
 bool measure_flops_limit(const std::string &isa, int threads, int count);
 
-/* That peak in flop/s: the best of the measurements, since a disturbance can only lower them. */
-double flops_limit(const std::string &isa, int threads);
-
 /* Reads of a working set of this many bytes, in byte/s, by that set's loads: from the cache level that such a working set lives in,
  * each thread its share, over and over.  Measured when first asked for, the best of several. */
 double read_limit(const std::string &isa, int threads, double bytes);

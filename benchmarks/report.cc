@@ -65,7 +65,8 @@ std::string format_rate(double rate) {
 bool Reporter::ReportContext(const Context &) {
     for (const auto &[key, value] : context_)
         std::printf("%-28s %s\n", key.c_str(), value.c_str());
-    std::printf("of_limit: share of the best FMA peak, or of the read bandwidth of a working set as large, if that allows less\n");
+    std::printf("of_limit: share of the FMA peak right before and after, or of the read bandwidth of a working set as large, if "
+                "that allows less\n");
     warn_if_noisy();
     std::printf("\n%-66s %9s %9s %9s of_limit (least, best)\n", "benchmark, medians", "time", "GFLOP/s", "GB/s");
     std::fflush(stdout);
@@ -138,7 +139,7 @@ void Reporter::print_group(const std::string &title, const Group &group) const {
 void Reporter::Finalize() {
     for (const auto &[title, group] : groups_)
         print_group(title, group);
-    std::printf("\nFMA peaks measured between the benchmarks, which of_limit does not use:\n");
+    std::printf("\nFMA peaks measured around the benchmarks:\n");
     for (const Noise &each : noise())
         if (each.later.count > 0)
             std::printf("%-10s %2d thread%-1s %9.1f GFLOP/s at most, %9.1f median, %9.1f at least; %9.1f at the start\n",

@@ -24,13 +24,14 @@ INLINE float exp_row(float *s, int n, float max) {
     return sum16_fold(sum);
 }
 
+/* Maxima first: a row's exponentials then need not wait for the latency of finding its maximum. */
 static void exp_rows(const struct heed_exp_rows *block) {
+    for (int i = 0; i < block->rows; i++)
+        block->chunk_max[i] = block->counts[i] > 0 ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES)) : -INFINITY;
     for (int i = 0; i < block->rows; i++) {
-        const int n = block->counts[i];
-        const float max = n > 0 ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES)) : -INFINITY;
+        const float max = block->chunk_max[i];
         /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
-        block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK, n, max == -INFINITY ? 0.0f : max);
-        block->chunk_max[i] = max;
+        block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK, block->counts[i], max == -INFINITY ? 0.0f : max);
     }
 }
 
