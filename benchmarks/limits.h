@@ -22,7 +22,7 @@ bool measure_flops_limit(const std::string &isa, int threads, int count);
  * each thread its share, over and over.  Measured when first asked for, the best of several. */
 double read_limit(const std::string &isa, int threads, double bytes);
 
-/* One more measurement of a peak, which does not change the limit but tells how steady the machine is. */
+/* One more measurement of a peak: the limit of what is timed beside it, and a sign of how steady the machine is. */
 double sample_noise(const std::string &isa, int threads);
 
 /* The measurements at the start and those since, for every peak measured. */
