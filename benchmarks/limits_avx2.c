@@ -1,46 +1,9 @@
-/* AVX2's limits: 14 chains of vfmadd on ymm registers, and 32-byte loads. */
-#include "limits_probe.h"
-
-/* Every chain adds a product and takes it away again: the values stay normal, and the bits toggle as they do in real work. */
-static void multiply_add(int64_t rounds) {
-    const float a = 1.2345678f;
-    __asm__ volatile("vbroadcastss %1, %%ymm0\n\t"
-                     "vmovaps %%ymm0, %%ymm1\n\t"
-                     ".irp r, 2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
-                     "vmovaps %%ymm0, %%ymm\\r\n\t"
-                     ".endr\n"
-                     "1:\n\t"
-                     ".irp r, 2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
-                     "vfmadd231ps %%ymm0, %%ymm1, %%ymm\\r\n\t"
-                     ".endr\n\t"
-                     ".irp r, 2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
-                     "vfnmadd231ps %%ymm0, %%ymm1, %%ymm\\r\n\t"
-                     ".endr\n\t"
-                     "dec %0\n\t"
-                     "jnz 1b"
-                     : "+r"(rounds)
-                     : "m"(a)
-                     : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-                       "xmm12", "xmm13", "xmm14", "xmm15");
-}
-
-static void read_all(const void *data, int64_t bytes) {
-    const char *p = data, *end = p + bytes;
-    __asm__ volatile("1:\n\t"
-                     ".irp offset, 0,32,64,96,128,160,192,224,256,288,320,352,384,416,448,480\n\t"
-                     "vmovups \\offset(%0), %%ymm0\n\t"
-                     ".endr\n\t"
-                     "add $512, %0\n\t"
-                     "cmp %1, %0\n\t"
-                     "jb 1b"
-                     : "+&r"(p)
-                     : "r"(end)
-                     : "cc", "memory", "xmm0");
-}
-
-const struct limit_probe limit_avx2 = {
-    .isa = "avx2",
-    .flops_per_round = 2 * 14 * 8 * 2,
-    .multiply_add = multiply_add,
-    .read = read_all,
-};
+/* AVX2's limits: chains of vfmadd on ymm registers, and 32-byte loads. */
+#define LIMIT_ISA      "avx2"
+#define LIMIT_TABLE    limit_avx2
+#define LIMIT_REGISTER "ymm"
+#define LIMIT_SUFFIX   "ps"
+#define LIMIT_FILL     "vbroadcastss"
+#define LIMIT_LOAD     "vmovups"
+#define LIMIT_LANES    8
+#include "limits_x86.h"

@@ -77,7 +77,7 @@ enum heed_causal {
  * Query head h attends to key/value head h / (num_heads / num_kv_heads): multi-head, grouped-query and multi-query attention.
  * Keys that a query may not see are not part of its result even if they hold NaN or Inf; a query that sees no key gives an output
  * of exactly 0, weights of 0 and a log-sum-exp of -inf.  A NaN that it does see gives NaN.
- * Memory beyond the tensors: a few hundred KiB per worker, whatever the number of tokens. */
+ * Memory beyond the tensors: about 1 MiB per worker for widths up to 256, whatever the number of tokens. */
 struct heed_attention {
     int64_t batch;
     int64_t num_heads, num_kv_heads; /* query heads, key/value heads; num_kv_heads divides num_heads */
