@@ -100,7 +100,8 @@ Attention::Attention(const Shape &shape)
     attention_.num_heads = shape.heads, attention_.num_kv_heads = shape.kv_heads;
     attention_.query_tokens = shape.queries, attention_.key_tokens = shape.keys;
     attention_.head_dim = attention_.value_dim = d;
-    attention_.causal = shape.causal ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE;
+    attention_.causal = shape.causal;
+    attention_.alignment = HEED_ALIGN_BOTTOM_RIGHT;
     attention_.query = {query_.data(), shape.heads * q_head, q_head, d};
     attention_.key = {key_.data(), shape.kv_heads * kv_head, kv_head, d};
     attention_.value = {value_.data(), shape.kv_heads * kv_head, kv_head, d};
@@ -113,7 +114,7 @@ struct heed_attention Attention::one_row(int64_t head, int64_t query, float *out
     struct heed_attention one = attention_;
     one.num_heads = one.num_kv_heads = one.query_tokens = 1;
     one.key_tokens = visible(shape_, query);
-    one.causal = HEED_CAUSAL_NONE;
+    one.causal = false;
     one.query.data += head * one.query.head_stride + query * one.query.token_stride;
     one.key.data += kv_head * one.key.head_stride;
     one.value.data += kv_head * one.value.head_stride;

@@ -93,7 +93,7 @@ static enum heed_status attend(float output[TOKENS][ROW], const struct heed_exec
         .key_tokens = TOKENS,
         .head_dim = DIM,
         .value_dim = DIM,
-        .causal = HEED_CAUSAL_TOP_LEFT,
+        .causal = true,
         .query = {.data = query[0], .head_stride = DIM, .token_stride = ROW},
         .key = {.data = key[0], .head_stride = DIM, .token_stride = ROW},
         .value = {.data = value[0], .head_stride = DIM, .token_stride = ROW},

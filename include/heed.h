@@ -29,7 +29,8 @@ enum heed_status {
     HEED_OK = 0,
     HEED_INVALID_ARGUMENT, /* a field has a value that it may not have; the message names both */
     HEED_UNSUPPORTED_ISA,  /* heed_exec.isa or the environment's HEED_ISA names no instruction set usable here */
-    HEED_OUT_OF_MEMORY     /* the workspace of a call could not be allocated */
+    HEED_OUT_OF_MEMORY,    /* the workspace of a call could not be allocated */
+    HEED_CANCELLED         /* heed_exec.cancelled said so; outputs hold anything */
 };
 
 /* A few words for a status, never NULL, for any value. */
@@ -51,6 +52,10 @@ struct heed_exec {
     void *pool;
     int (*num_threads)(void *pool);
     void (*run)(void *pool, int count, void (*task)(void *context, int index), void *context);
+    /* NULL, or asked by all workers every few tens of microseconds; once it is true the call ends soon and returns HEED_CANCELLED.
+     */
+    bool (*cancelled)(void *cancel_context);
+    void *cancel_context;
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
@@ -65,35 +70,217 @@ struct heed_output {
     int64_t batch_stride, head_stride, token_stride;
 };
 
-/* Which keys query token i may see, of query_tokens queries and key_tokens keys. */
-enum heed_causal {
-    HEED_CAUSAL_NONE = 0,    /* all */
-    HEED_CAUSAL_TOP_LEFT,    /* key j if j <= i: the first query sees the first key (PyTorch is_causal, ONNX without a past) */
-    HEED_CAUSAL_BOTTOM_RIGHT /* key j if j <= i + key_tokens - query_tokens: the last query sees the last key (FlashAttention) */
+/* Where query i of a sequence stands among its keys: at position i + offset, where key 0 of the sequence has position 0.  Causal,
+ * window, alibi and relative ask for it. */
+enum heed_alignment {
+    HEED_ALIGN_TOP_LEFT = 0, /* offset 0: the first query stands at the first key (PyTorch's is_causal, ONNX without a past) */
+    HEED_ALIGN_BOTTOM_RIGHT, /* offset = keys - queries of the sequence: the last query stands at its last key (FlashAttention) */
+    HEED_ALIGN_OFFSETS       /* offset = query_offsets[sequence]: the tokens that came before, say */
 };
 
-/* output = softmax(scale * query key^T) value, per batch and head (Vaswani et al. 2017, section 3.2.1).
+/* A query at position p sees the keys p - left ... p + right, both included; -1: no limit on that side (ONNX opset 25,
+ * FlashAttention).  All zero: no window. */
+struct heed_window {
+    bool on;
+    int64_t left, right;
+};
+
+/* Mask and bias are [batch, num_heads, query_tokens, key_tokens] tensors; element (b, h, i, j) is data[b * batch_stride +
+ * h * head_stride + i * query_stride + j * key_stride], where i and j count within sequence b.  Strides of 0 broadcast.
+ *
+ * Mask: 0 hides key j from query i.  Bias: is added to the score, -inf hides the key.  A key hidden so has a weight of exactly 0
+ * whatever its score, NaN too; but its value must be finite, for 0 * NaN is NaN. */
+struct heed_mask {
+    const uint8_t *data; /* NULL: none */
+    int64_t batch_stride, head_stride, query_stride, key_stride;
+};
+struct heed_bias {
+    const float *data; /* NULL: none */
+    int64_t batch_stride, head_stride, query_stride, key_stride;
+};
+
+/* Tree mask for speculative decoding: of the last `keys` keys of its sequence, query i of sequence b may see the j-th one only if
+ * bit j % 64 of words[b * batch_stride + i * query_stride + j / 64] is set.  Keys before those are not affected. */
+struct heed_tree {
+    const uint64_t *words; /* NULL: none */
+    int64_t batch_stride, query_stride;
+    int64_t keys;
+};
+
+/* T5's relative position bias (Raffel et al. 2020, section 2.1): a learned number per head and bucket of distances is added to the
+ * score.  With n = num_buckets, halved if bidirectional (keys after the query have the upper half), distances below n / 2 have a
+ * bucket each, those up to max_distance share the others in logarithmic steps, and all beyond have the last one.  If not
+ * bidirectional, keys after the query have bucket 0. */
+struct heed_relative {
+    const float *table; /* NULL: none; bucket k of head h: table[h * head_stride + k * bucket_stride] */
+    int64_t head_stride, bucket_stride;
+    int64_t num_buckets;  /* at least 2, or 4 if bidirectional, and even */
+    int64_t max_distance; /* more than the distances with a bucket each; at most 65536 */
+    bool bidirectional;
+};
+
+/* Which of the numbers that lead to a weight heed_attention.scores receives.  Keys that a query may not see by causal, window or
+ * length hold -inf at every stage, those hidden by mask, tree or bias only in the last. */
+enum heed_score_stage {
+    HEED_SCORES_RAW = 0, /* scale * q k^T (ONNX qk_matmul_output_mode 0) */
+    HEED_SCORES_CAPPED,  /* after softcap (mode 1) */
+    HEED_SCORES_BIASED   /* after all that is added and hidden: what softmax sees (mode 2; mode 3 is `weights`) */
+};
+
+/* Partial states, one for each row and chunk of 256 keys: output = sum(exp2(z - max) * value), not divided by sum = sum(exp2(z -
+ * max)), with max = max(z) over the keys that the row sees in that chunk and z = log2(e) * score.  max is -inf, sum and output are
+ * 0 where it sees none.  With chunks = ceil(key_tokens / 256), a row of output is [chunks][value_dim], of max and sum [chunks]. */
+struct heed_states {
+    struct heed_output output, max, sum; /* data NULL for all three: not wanted */
+};
+
+/* Keys and values in pages of the caller's memory, in heed's own layout, the same on every instruction set.  heed_kv_append writes
+ * it.  A page holds page_tokens tokens of all key/value heads: with W = the greatest common divisor of page_tokens and 64, and
+ * V = value_dim rounded up to a multiple of 16,
+ *
+ *   page p, head h, token t, element d of its key:    data[p * page + h * head + t / W * W * head_dim + d * W + t % W]
+ *   page p, head h, token t, element d of its value:  data[p * page + h * head + page_tokens * head_dim + t * V + d]
+ *   head = page_tokens * (head_dim + V),  page = num_kv_heads * head = heed_kv_page_floats()
+ *
+ * The token at position t of a sequence is token t % page_tokens of the sequence's page t / page_tokens % pages_per_sequence:
+ * number page_table[b * table_stride + that], or b * pages_per_sequence + that if page_table is NULL.  So
+ *
+ *   linear  one page per sequence, page_tokens = its capacity, no table;
+ *   ring    the same, with positions that go on past the capacity: a window must keep queries from what was overwritten;
+ *   paged   a table: pages in any order, prefixes shared between sequences.
+ *
+ * Nothing else is stored: to truncate a sequence, use a smaller length; to fork one, copy its row of the table, and give the fork a
+ * copy of its last page if that is not full, before either appends to it. */
+struct heed_kv_cache {
+    float *data; /* aligned to 64 bytes for full speed */
+    int64_t num_pages;
+    int64_t page_tokens; /* a multiple of 16 */
+    int64_t num_kv_heads, head_dim, value_dim;
+    int64_t pages_per_sequence;
+    const int32_t *page_table; /* NULL: as above; entries of pages that a call has no use for are not looked at */
+    int64_t table_stride;
+};
+/* Floats of one page, -1 if a size is not valid or the product overflows. */
+int64_t heed_kv_page_floats(const struct heed_kv_cache *cache);
+
+/* output = softmax(score) value, per batch and head (Vaswani et al. 2017, section 3.2.1), with score = softcap(scale * query key^T)
+ * + bias + alibi + relative, in this order, as ONNX's Attention has it.  All options may be combined.
  *
  * Query head h attends to key/value head h / (num_heads / num_kv_heads): multi-head, grouped-query and multi-query attention.
- * Keys that a query may not see are not part of its result even if they hold NaN or Inf; a query that sees no key gives an output
- * of exactly 0, weights of 0 and a log-sum-exp of -inf.  A NaN that it does see gives NaN.
- * Memory beyond the tensors: about 1 MiB per worker for widths up to 256, whatever the number of tokens. */
+ * Keys that a query may not see by causal, window or length are not part of its result even if they hold NaN or Inf, and are not
+ * read if no query of the call sees them; a query that sees no key gives an output of exactly 0, weights of 0 and a log-sum-exp of
+ * -inf (with a sink: the sink).  A NaN that it does see gives NaN.
+ * Memory beyond the tensors: about 1 MiB per worker for widths up to 256, whatever the number of tokens.
+ *
+ * Packed sequences of various lengths: with query_starts, the queries of sequence b are the tokens query_starts[b] ...
+ * query_starts[b + 1] - 1 of tensors that hold all query_tokens tokens one after another; their batch_stride is not used.
+ * key_starts does the same for key and value, and may come with packed queries or with batched ones. */
 struct heed_attention {
-    int64_t batch;
+    int64_t batch;                   /* sequences */
     int64_t num_heads, num_kv_heads; /* query heads, key/value heads; num_kv_heads divides num_heads */
     int64_t query_tokens, key_tokens;
     int64_t head_dim;  /* width of query and key, at least 1 */
     int64_t value_dim; /* width of value and output, at least 1 */
     float scale;       /* 0: 1/sqrt(head_dim); finite */
-    enum heed_causal causal;
-    struct heed_input query;    /* [batch, num_heads, query_tokens, head_dim] */
-    struct heed_input key;      /* [batch, num_kv_heads, key_tokens, head_dim] */
-    struct heed_input value;    /* [batch, num_kv_heads, key_tokens, value_dim] */
+
+    /* What a query may see: all that every one of these allows. */
+    const int64_t *query_starts, *key_starts; /* NULL: batched; else [batch + 1], not descending, from 0 or more to at most
+                                                 query_tokens, key_tokens */
+    const int64_t *key_lengths;               /* NULL: all keys; else [batch]: the first key_lengths[b] of sequence b */
+    int64_t key_position; /* position of the first key in its sequence, a multiple of 256: this call sees a part of the keys */
+    bool causal;          /* a query at position p sees keys at positions up to p */
+    enum heed_alignment alignment;
+    const int64_t *query_offsets; /* [batch], for HEED_ALIGN_OFFSETS */
+    struct heed_window window;
+    struct heed_mask mask;
+    struct heed_tree tree;
+
+    /* What becomes of a score. */
+    float softcap;             /* 0: none; else softcap * tanh(score / softcap); finite, not negative */
+    struct heed_bias bias;     /* added after softcap and scale */
+    const float *alibi_slopes; /* NULL: none; else [num_heads]: score - slope * |position - key's position| (Press et al. 2022) */
+    struct heed_relative relative;
+    const float *sinks; /* NULL: none; else [num_heads]: a score that takes its part of the softmax and has no value */
+
+    struct heed_input query;           /* [batch, num_heads, query_tokens, head_dim] */
+    struct heed_input key;             /* [batch, num_kv_heads, key_tokens, head_dim] */
+    struct heed_input value;           /* [batch, num_kv_heads, key_tokens, value_dim] */
+    const struct heed_kv_cache *cache; /* NULL, or where keys and values are, instead of in key and value */
+
+    /* data NULL: not wanted.  K below: key_tokens, or with key_starts the keys of the longest sequence. */
     struct heed_output output;  /* [batch, num_heads, query_tokens, value_dim] */
-    struct heed_output weights; /* data NULL: not wanted; else [batch, num_heads, query_tokens, key_tokens]: the softmax itself */
-    struct heed_output lse;     /* data NULL: not wanted; else [batch, num_heads, query_tokens, 1]: ln(sum(exp(scale * q k^T))) */
+    struct heed_output weights; /* [batch, num_heads, query_tokens, K]: the softmax itself, 0 where a query sees no key */
+    struct heed_output lse;     /* [batch, num_heads, query_tokens, 1]: ln(sum(exp(score))), the sink's too */
+    struct heed_output scores;  /* [batch, num_heads, query_tokens, K]: see score_stage */
+    enum heed_score_stage score_stage;
+    struct heed_states states; /* [batch, num_heads, query_tokens, ...]: for heed_merge_states; they know no sink */
+    struct heed_output mass;   /* [batch, num_heads, 1, K]: the sum of weights of each key, over the last mass_queries */
+    int64_t mass_queries;      /* queries of each sequence, 0: over all of them; token_stride is not used */
 };
 enum heed_status heed_attention(const struct heed_attention *attention, const struct heed_exec *exec);
+
+/* The same in two steps, for calls that must not allocate: plan once, run often, on any layer whose request differs from the
+ * planned one in nothing but pointers and the contents of tensors, lengths, starts, offsets and tables. */
+struct heed_plan {
+    int64_t workspace_bytes; /* that heed_attention_run needs, aligned to 64; may be 0 */
+    int64_t tasks;           /* independent pieces of work, drawn by the workers as they get free */
+    int workers;
+    const char *isa;
+    struct heed_attention attention; /* the request and how to run it, as planned */
+    struct heed_exec exec;
+};
+enum heed_status heed_attention_plan(const struct heed_attention *attention, const struct heed_exec *exec, struct heed_plan *plan);
+/* attention NULL: the planned one.  workspace: at least plan->workspace_bytes, in use until the call returns; its content does not
+ * matter before and after.  Any number of runs of one plan may go on at once, each with a workspace of its own. */
+enum heed_status heed_attention_run(const struct heed_plan *plan, const struct heed_attention *attention, void *workspace);
+/* Writes what a plan will do, and why, as JSON: kernels, tiles, split, bytes, flops.  At most size bytes with the final 0; returns
+ * the length of the whole text, like snprintf, -1 if plan is NULL. */
+int64_t heed_explain(const struct heed_plan *plan, char *text, int64_t size);
+
+/* The result of attention over all keys from states over parts of them, with the bits of the one call over all: the parts lie one
+ * after another in the sequence, each but the last a multiple of 256 keys long. */
+struct heed_states_part {
+    int64_t chunks;
+    struct heed_input output, max, sum; /* as struct heed_states has them */
+};
+struct heed_merge {
+    int64_t batch, num_heads, query_tokens, value_dim;
+    int64_t parts;
+    const struct heed_states_part *part;
+    const float *sinks;        /* NULL, or [num_heads] */
+    struct heed_output output; /* [batch, num_heads, query_tokens, value_dim]; data NULL: not wanted */
+    struct heed_output lse;    /* [batch, num_heads, query_tokens, 1]; data NULL: not wanted */
+};
+enum heed_status heed_merge_states(const struct heed_merge *merge, const struct heed_exec *exec);
+
+/* Rotary position embedding (Su et al. 2021) of the first 2 * pairs elements of a head, those after them stay: with c and s from
+ * row `position` of the tables,
+ *   x'[a] = x[a] * c[i] - x[b] * s[i],  x'[b] = x[b] * c[i] + x[a] * s[i],
+ * a = i, b = i + pairs (half-split: GPT-NeoX, Llama in Hugging Face), or a = 2 i, b = 2 i + 1 (interleaved: GPT-J).  The tables are
+ * the caller's: scaled frequencies are scaled there. */
+struct heed_rope {
+    int64_t pairs;        /* 0: none */
+    const float *cos;     /* [positions][pairs], rows table_stride apart */
+    const float *sin;     /* the same */
+    int64_t table_stride; /* at least pairs */
+    int64_t positions;    /* rows of the tables */
+    bool interleaved;
+};
+
+/* Writes the keys and values of new tokens to a cache: token t of sequence b to position positions[b] + t.  Only the slots of these
+ * tokens are written.  With starts, as query_starts of heed_attention, sequence b brings the tokens starts[b] ... starts[b + 1] - 1
+ * of packed tensors.  Sequences must not share pages that they write to. */
+struct heed_kv_append {
+    int64_t batch;
+    int64_t tokens;           /* of each sequence; with starts: of all */
+    const int64_t *starts;    /* NULL: batched */
+    const int64_t *positions; /* [batch]: of each sequence's first new token; NULL: 0 for all */
+    struct heed_rope rope;    /* turns keys on their way */
+    struct heed_input key;    /* [batch, num_kv_heads, tokens, head_dim] */
+    struct heed_input value;  /* [batch, num_kv_heads, tokens, value_dim] */
+    const struct heed_kv_cache *cache;
+};
+enum heed_status heed_kv_append(const struct heed_kv_append *append, const struct heed_exec *exec);
 
 /* c = alpha * op(a) op(b) + beta * c, row-major (BLAS level 3 SGEMM, Dongarra et al. 1990).
  *

@@ -9,7 +9,7 @@
 #include "workspace.h"
 
 struct attention_run {
-    const struct heed_attention_plan *plan;
+    const struct attention_plan *plan;
     float *workspace;
 };
 
@@ -20,9 +20,9 @@ static void run_task(void *context, int64_t task, int worker) {
 
 static enum heed_status plan_and_run(const struct heed_attention *request, const struct heed_exec *exec,
                                      const struct heed_kernels *kernels) {
-    struct heed_attention_plan plan;
+    struct attention_plan plan;
     struct heed_workspace workspace;
-    heed_attention_plan(request, exec, kernels, &plan);
+    heed_attention_prepare(request, exec, kernels, &plan);
     const enum heed_status status = workspace_open(&workspace, plan.workers * plan.layout.floats);
     if (status)
         return status;

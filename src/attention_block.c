@@ -10,7 +10,7 @@
 #include "internal.h"
 
 struct block {
-    const struct heed_attention_plan *plan;
+    const struct attention_plan *plan;
     const struct heed_kernels *kernels;
     int64_t batch, kv_head;
     int64_t first, rows; /* of the key/value head's rows */
@@ -34,9 +34,9 @@ static float *output_row(const struct block *block, const struct heed_output *vi
            row / block->plan->group * view->token_stride;
 }
 
-static void open_block(struct block *block, const struct heed_attention_plan *plan, int64_t task, float *workspace) {
+static void open_block(struct block *block, const struct attention_plan *plan, int64_t task, float *workspace) {
     const struct heed_attention *request = &plan->request;
-    const struct heed_attention_layout *layout = &plan->layout;
+    const struct attention_layout *layout = &plan->layout;
     /* Late blocks see more keys when causal: started first, they do not end last. */
     const int64_t index = plan->blocks - 1 - task % plan->blocks, head = task / plan->blocks;
     *block = (struct block){
@@ -199,7 +199,7 @@ static void attend_subrows(const struct block *block, int64_t from, int rows, in
     value_subrows(block, from, rows);
 }
 
-static float log_sum_exp(const struct heed_attention_plan *plan, float max, float sum) {
+static float log_sum_exp(const struct attention_plan *plan, float max, float sum) {
     const float ln2 = 0x1.62e430p-1f;
     if (sum == 0.0f)
         return -INFINITY;
@@ -224,7 +224,7 @@ static void finish_block(const struct block *block) {
     }
 }
 
-void heed_attention_block(const struct heed_attention_plan *plan, int64_t task, float *workspace) {
+void heed_attention_block(const struct attention_plan *plan, int64_t task, float *workspace) {
     struct block block;
     open_block(&block, plan, task, workspace);
     load_queries(&block);

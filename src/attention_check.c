@@ -28,8 +28,8 @@ static enum heed_status check_sizes(const struct heed_attention *request) {
                          (long long)request->num_kv_heads, (long long)request->num_heads);
     if (!isfinite(request->scale))
         return heed_fail(HEED_INVALID_ARGUMENT, "scale is %f, must be finite", (double)request->scale);
-    if ((unsigned)request->causal > HEED_CAUSAL_BOTTOM_RIGHT)
-        return heed_fail(HEED_INVALID_ARGUMENT, "causal is %d, not an enum heed_causal", (int)request->causal);
+    if ((unsigned)request->alignment > HEED_ALIGN_OFFSETS)
+        return heed_fail(HEED_INVALID_ARGUMENT, "alignment is %d, not an enum heed_alignment", (int)request->alignment);
     return HEED_OK;
 }
 

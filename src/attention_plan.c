@@ -23,20 +23,17 @@ static float query_factor(const struct heed_attention *request) {
     return scale * log2e;
 }
 
-int64_t heed_attention_limit(const struct heed_attention_plan *plan, int64_t token) {
+int64_t heed_attention_limit(const struct attention_plan *plan, int64_t token) {
     const struct heed_attention *request = &plan->request;
     const int64_t seen = token + 1; /* keys up to the query's own position */
-    switch (request->causal) {
-    case HEED_CAUSAL_TOP_LEFT:
-        return min_i64(seen, request->key_tokens);
-    case HEED_CAUSAL_BOTTOM_RIGHT:
-        return max_i64(0, seen + request->key_tokens - request->query_tokens);
-    default:
+    if (!request->causal)
         return request->key_tokens;
-    }
+    if (request->alignment == HEED_ALIGN_BOTTOM_RIGHT)
+        return max_i64(0, seen + request->key_tokens - request->query_tokens);
+    return min_i64(seen, request->key_tokens);
 }
 
-static int64_t choose_block_rows(const struct heed_attention_plan *plan, int64_t heads, int threads) {
+static int64_t choose_block_rows(const struct attention_plan *plan, int64_t heads, int threads) {
     const int64_t width = plan->request.head_dim + plan->request.value_dim;
     int64_t rows = max_i64(HEED_ATTENTION_SUBROWS, min_i64(BLOCK_ROWS_MOST, BLOCK_FLOATS / width));
     if (threads > 1) {
@@ -46,8 +43,8 @@ static int64_t choose_block_rows(const struct heed_attention_plan *plan, int64_t
     return min_i64(round_up(rows, HEED_ATTENTION_SUBROWS), plan->rows);
 }
 
-static void plan_layout(struct heed_attention_plan *plan) {
-    struct heed_attention_layout *layout = &plan->layout;
+static void plan_layout(struct attention_plan *plan) {
+    struct attention_layout *layout = &plan->layout;
     const int64_t subrows = round_up(min_i64(plan->block_rows, HEED_ATTENTION_SUBROWS), 16);
     const int64_t rows = round_up(plan->block_rows, 16);
     const int64_t values = plan->pack_values ? plan->chunk_keys * round_up(plan->request.value_dim, HEED_PANEL) : 0;
@@ -75,10 +72,10 @@ static void plan_layout(struct heed_attention_plan *plan) {
     }
 }
 
-void heed_attention_plan(const struct heed_attention *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
-                         struct heed_attention_plan *plan) {
+void heed_attention_prepare(const struct heed_attention *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
+                            struct attention_plan *plan) {
     const int64_t heads = request->batch * request->num_kv_heads;
-    *plan = (struct heed_attention_plan){
+    *plan = (struct attention_plan){
         .request = *request, .kernels = kernels, .log = heed_kernels_usable(0)->log, .query_factor = query_factor(request)};
     plan->group = request->num_heads / request->num_kv_heads;
     plan->rows = plan->group * request->query_tokens;

@@ -28,6 +28,8 @@ HEED_API const char *heed_status_string(enum heed_status status) {
         return "unsupported instruction set";
     case HEED_OUT_OF_MEMORY:
         return "out of memory";
+    case HEED_CANCELLED:
+        return "cancelled";
     }
     return "unknown status";
 }

@@ -20,7 +20,8 @@ struct heed_attention random_attention_sizes(struct rng *rng, int64_t work) {
                                     .head_dim = rng_range(rng, 1, 20),
                                     .value_dim = rng_range(rng, 1, 20),
                                     .scale = scales[rng_range(rng, 0, 6)],
-                                    .causal = (enum heed_causal)rng_range(rng, 0, 2)};
+                                    .causal = rng_range(rng, 0, 2) > 0,
+                                    .alignment = rng_range(rng, 0, 1) ? HEED_ALIGN_TOP_LEFT : HEED_ALIGN_BOTTOM_RIGHT};
         s.num_heads = s.num_kv_heads * rng_range(rng, 1, 4);
         if (rng_range(rng, 0, 3) == 0)
             s.head_dim = pick(rng, widths, 8);
@@ -69,9 +70,9 @@ void describe_attention(const struct attention_case *c, const char *name, const 
     describe(name, exec->isa ? exec->isa : "default",
              "B%lld H%lld KV%lld Q%lld K%lld D%lld V%lld %s, scale %g, %d threads, query %s, key %s, value %s%s%s",
              (long long)s->batch, (long long)s->num_heads, (long long)s->num_kv_heads, (long long)s->query_tokens,
-             (long long)s->key_tokens, (long long)s->head_dim, (long long)s->value_dim, kinds[s->causal], (double)s->scale,
-             exec->threads, fill_name(c->query_fill), fill_name(c->key_fill), fill_name(c->value_fill),
-             c->wants_weights ? ", weights" : "", c->wants_lse ? ", lse" : "");
+             (long long)s->key_tokens, (long long)s->head_dim, (long long)s->value_dim,
+             kinds[s->causal ? 1 + (int)s->alignment : 0], (double)s->scale, exec->threads, fill_name(c->query_fill),
+             fill_name(c->key_fill), fill_name(c->value_fill), c->wants_weights ? ", weights" : "", c->wants_lse ? ", lse" : "");
 }
 
 int64_t attention_rows(const struct attention_case *c) { return c->sizes.batch * c->sizes.num_heads * c->sizes.query_tokens; }

@@ -106,8 +106,8 @@ START_TEST(test_api_attention_sizes) {
     REFUSED(attention, r.value_dim = INT64_MAX, "value_dim", "9223372036854775807");
     REFUSED(attention, r.scale = NAN, "scale", "nan");
     REFUSED(attention, r.scale = -INFINITY, "scale", "-inf");
-    REFUSED(attention, r.causal = (enum heed_causal)3, "causal", "3");
-    REFUSED(attention, memset(&r.causal, 0xff, sizeof r.causal), "causal", "-1");
+    REFUSED(attention, r.alignment = (enum heed_alignment)3, "alignment", "3");
+    REFUSED(attention, memset(&r.alignment, 0xff, sizeof r.alignment), "alignment", "-1");
 }
 END_TEST
 

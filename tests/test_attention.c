@@ -49,7 +49,7 @@ END_TEST
 
 /* The sub-request of rows [first, first + rows) of one batch and head, over the keys [0, keys). */
 static struct attention_case part_of(const struct attention_case *whole, int64_t batch, int64_t head, int64_t first, int64_t rows,
-                                     int64_t keys, enum heed_causal causal) {
+                                     int64_t keys, bool causal) {
     const struct heed_attention *s = &whole->sizes;
     int64_t kv = batch * s->num_kv_heads + head / (s->num_heads / s->num_kv_heads);
     struct attention_case part = *whole;
@@ -57,6 +57,7 @@ static struct attention_case part_of(const struct attention_case *whole, int64_t
     part.sizes.query_tokens = rows;
     part.sizes.key_tokens = keys;
     part.sizes.causal = causal;
+    part.sizes.alignment = HEED_ALIGN_BOTTOM_RIGHT;
     part.query = whole->query + ((batch * s->num_heads + head) * s->query_tokens + first) * s->head_dim;
     part.key = whole->key + kv * s->key_tokens * s->head_dim;
     part.value = whole->value + kv * s->key_tokens * s->value_dim;
@@ -71,7 +72,7 @@ static void check_parts(const struct attention_case *c, const struct attention_r
     int64_t seen = ref_visible_keys(s, last), row = (batch * s->num_heads + head) * s->query_tokens;
     const struct heed_exec exec = {.threads = any_threads(rng), .isa = heed_kernels_usable(0)->name};
 
-    struct attention_case one = part_of(c, batch, head, last, 1, seen, HEED_CAUSAL_NONE);
+    struct attention_case one = part_of(c, batch, head, last, 1, seen, false);
     struct attention_result got = new_attention_result(&one);
     describe_attention(c, "attention of one query", &exec);
     run_attention(&one, &exec, rng, &got);
@@ -79,13 +80,12 @@ static void check_parts(const struct attention_case *c, const struct attention_r
     free_attention_result(&got);
 
     /* bottom-right over the prefix that the chunk's last query sees: each query of the chunk sees what it saw in the whole */
-    bool prefix = s->causal != HEED_CAUSAL_NONE && ref_visible_keys(s, first) == seen - (last - first);
-    struct attention_case chunk = part_of(c, batch, head, first, last - first + 1, s->causal ? seen : s->key_tokens,
-                                          s->causal ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE);
+    bool prefix = s->causal && ref_visible_keys(s, first) == seen - (last - first);
+    struct attention_case chunk = part_of(c, batch, head, first, last - first + 1, s->causal ? seen : s->key_tokens, s->causal);
     got = new_attention_result(&chunk);
     describe_attention(c, "attention in chunks", &exec);
     run_attention(&chunk, &exec, rng, &got);
-    for (int64_t i = first; i <= last && (prefix || s->causal == HEED_CAUSAL_NONE); i++)
+    for (int64_t i = first; i <= last && (prefix || !s->causal); i++)
         must_equal_row(&chunk, &got, i - first, c, whole, row + i);
     free_attention_result(&got);
 }
@@ -128,7 +128,7 @@ START_TEST(test_attention_of_hidden_keys) {
     struct rng rng = rng_for("attention hidden", 0);
     for (int64_t repeat = 0; repeat < test_count(200); repeat++) {
         struct heed_attention s = random_attention_sizes(&rng, work());
-        s.causal = (enum heed_causal)rng_range(&rng, HEED_CAUSAL_TOP_LEFT, HEED_CAUSAL_BOTTOM_RIGHT);
+        s.causal = true;
         struct attention_case c = new_attention_case(&s, FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, &rng);
         struct attention_result want = new_attention_result(&c), got = new_attention_result(&c);
         const struct heed_exec exec = {.threads = any_threads(&rng), .isa = any_isa(&rng)};
@@ -164,7 +164,8 @@ START_TEST(test_attention_that_sees_nothing) {
                                        .key_tokens = kind == 0 ? 0 : 1,
                                        .head_dim = 1,
                                        .value_dim = 1,
-                                       .causal = kind == 2 ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE,
+                                       .causal = kind == 2,
+                                       .alignment = HEED_ALIGN_BOTTOM_RIGHT,
                                        .query = {inf, 0, 0, 1},
                                        .key = {kind == 2 ? value : minus_inf, 0, 0, 1},
                                        .value = {value, 0, 0, 1},

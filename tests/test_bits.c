@@ -103,8 +103,8 @@ static void attention_bits(struct pass *pass, const struct heed_attention *s, en
     char name[128], part[160];
     snprintf(name, sizeof name,
              "attention/B%" PRId64 "_H%" PRId64 "_KV%" PRId64 "_Q%" PRId64 "_K%" PRId64 "_D%" PRId64 "_V%" PRId64 "_%s/%s",
-             s->batch, s->num_heads, s->num_kv_heads, s->query_tokens, s->key_tokens, s->head_dim, s->value_dim, kinds[s->causal],
-             fill_name(mode));
+             s->batch, s->num_heads, s->num_kv_heads, s->query_tokens, s->key_tokens, s->head_dim, s->value_dim,
+             kinds[s->causal ? 1 + (int)s->alignment : 0], fill_name(mode));
     struct rng rng = rng_fixed(name);
     struct attention_case c = new_attention_case(s, FILL_NORMAL, mode, mode == FILL_NAN ? FILL_NORMAL : mode, &rng);
     struct attention_result result = new_attention_result(&c);
@@ -136,7 +136,8 @@ static void all_attention_bits(struct pass *pass, const struct heed_exec *exec) 
                                                     .key_tokens = s[4],
                                                     .head_dim = s[5],
                                                     .value_dim = s[6],
-                                                    .causal = (enum heed_causal)((i + m) % 3)},
+                                                    .causal = (i + m) % 3 > 0,
+                                                    .alignment = (i + m) % 3 == 2 ? HEED_ALIGN_BOTTOM_RIGHT : HEED_ALIGN_TOP_LEFT},
                            modes[m], exec);
     }
 }

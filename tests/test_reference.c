@@ -76,17 +76,18 @@ START_TEST(test_reference_attention_closed_forms) {
     double output[3], weights[12], lse[3];
     struct heed_attention a = {
         .batch = 1, .num_heads = 1, .num_kv_heads = 1, .query_tokens = 3, .key_tokens = 4, .head_dim = 1, .value_dim = 1};
-    a.causal = HEED_CAUSAL_TOP_LEFT;
+    a.causal = true;
     contiguous(&a, query, same, value);
     ck_assert(ref_attention(&a, output, weights, lse));
     ck_assert(output[0] == 1 && output[1] == 1.5 && weights[4] == 0.5 && weights[6] == 0);
     must_be_near(output[2], 3);
     must_be_near(lse[2], 60 + logl(3));
-    a.causal = HEED_CAUSAL_NONE;
+    a.causal = false;
     contiguous(&a, query, winner, value);
     ck_assert(ref_attention(&a, output, NULL, NULL));
     ck_assert(output[0] == 6 && output[2] == 6);
-    a.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+    a.causal = true;
+    a.alignment = HEED_ALIGN_BOTTOM_RIGHT;
     a.key_tokens = 2;
     contiguous(&a, query, same, value);
     ck_assert(ref_attention(&a, output, weights, lse));
@@ -100,8 +101,8 @@ static long double output_of(const struct heed_attention *a, int64_t batch, int6
     const float *q = a->query.data + batch * a->query.batch_stride + head * a->query.head_stride + i * a->query.token_stride;
     long double top = 0, bottom = 0, scale = a->scale != 0 ? (long double)a->scale : 1 / sqrtl((long double)a->head_dim);
     for (int64_t j = 0; j < a->key_tokens; j++) {
-        int64_t shift = a->causal == HEED_CAUSAL_BOTTOM_RIGHT ? a->key_tokens - a->query_tokens : 0;
-        if (a->causal != HEED_CAUSAL_NONE && j > i + shift)
+        int64_t shift = a->alignment == HEED_ALIGN_BOTTOM_RIGHT ? a->key_tokens - a->query_tokens : 0;
+        if (a->causal && j > i + shift)
             continue;
         const float *k = a->key.data + batch * a->key.batch_stride + kv_head * a->key.head_stride + j * a->key.token_stride;
         long double score = 0;

@@ -41,7 +41,7 @@ static enum heed_status run_layer(const struct layer *layer, const char *isa) {
         .key_tokens = TOKENS,
         .head_dim = DIM,
         .value_dim = DIM,
-        .causal = HEED_CAUSAL_TOP_LEFT,
+        .causal = true,
         .query = {.data = layer->qkv, .head_stride = DIM, .token_stride = 3 * ROW},
         .key = {.data = layer->qkv + ROW, .head_stride = DIM, .token_stride = 3 * ROW},
         .value = {.data = layer->qkv + 2 * ROW, .head_stride = DIM, .token_stride = 3 * ROW},

@@ -71,6 +71,7 @@ static bool compute(const struct run_call *call, struct npy_error *error) {
         .value_dim = call->of_value.width,
         .scale = call->options->scale,
         .causal = call->options->causal,
+        .alignment = call->options->alignment,
         .query = input_of(&call->query, &call->of_query),
         .key = input_of(&call->key, &call->of_key),
         .value = input_of(&call->value, &call->of_value),

@@ -9,7 +9,8 @@ struct run_options {
     const char *query, *key, *value, *output; /* paths */
     const char *weights, *lse;                /* paths, NULL: not wanted */
     int64_t heads, kv_heads;                  /* 0: not given, the last dimension is not split */
-    enum heed_causal causal;
+    bool causal;
+    enum heed_alignment alignment;
     float scale; /* 0: not given */
     struct heed_exec exec;
 };

@@ -34,11 +34,12 @@ static int parse_count(const char *name, const char *text, int64_t largest, int6
     return TOOL_OK;
 }
 
-static int parse_causal(const char *text, enum heed_causal *causal) {
+static int parse_causal(const char *text, struct run_options *options) {
+    options->causal = true;
     if (!text || strcmp(text, "top-left") == 0)
-        *causal = HEED_CAUSAL_TOP_LEFT;
+        options->alignment = HEED_ALIGN_TOP_LEFT;
     else if (strcmp(text, "bottom-right") == 0)
-        *causal = HEED_CAUSAL_BOTTOM_RIGHT;
+        options->alignment = HEED_ALIGN_BOTTOM_RIGHT;
     else
         return tool_usage("--causal is %s, must be top-left or bottom-right", text);
     return TOOL_OK;
@@ -75,7 +76,7 @@ static int parse_option(int option, char *text, struct run_options *options) {
     case KV_HEADS:
         return parse_count("kv-heads", text, INT32_MAX, &options->kv_heads);
     case CAUSAL:
-        return parse_causal(text, &options->causal);
+        return parse_causal(text, options);
     case SCALE:
         return parse_scale(text, &options->scale);
     case THREADS:

@@ -60,9 +60,9 @@ double ref_scale(const struct heed_attention *attention) {
 
 int64_t ref_visible_keys(const struct heed_attention *attention, int64_t query) {
     int64_t seen = attention->key_tokens;
-    if (attention->causal == HEED_CAUSAL_TOP_LEFT)
+    if (attention->causal)
         seen = query + 1;
-    if (attention->causal == HEED_CAUSAL_BOTTOM_RIGHT)
+    if (attention->causal && attention->alignment == HEED_ALIGN_BOTTOM_RIGHT)
         seen = query + 1 + attention->key_tokens - attention->query_tokens;
     return seen < 0 ? 0 : seen > attention->key_tokens ? attention->key_tokens : seen;
 }
