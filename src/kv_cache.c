@@ -1,0 +1,115 @@
+/* What a key/value cache may be, and how large its pages are. */
+#include "kv_cache.h"
+
+#include <stdbool.h>
+
+#include "error.h"
+#include "kernels.h"
+
+enum { PAGE_UNIT = 16, VALUE_UNIT = 16 };
+
+static int64_t panel_width(int64_t page_tokens) { return min_i64(HEED_PANEL, page_tokens & -page_tokens); }
+
+void heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout) {
+    layout->width = panel_width(cache->page_tokens);
+    layout->value_ld = round_up(cache->value_dim, VALUE_UNIT);
+    layout->head = cache->page_tokens * (cache->head_dim + layout->value_ld);
+    layout->page = cache->num_kv_heads * layout->head;
+}
+
+static bool is_size(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
+
+HEED_API int64_t heed_kv_page_floats(const struct heed_kv_cache *cache) {
+    if (!cache || !is_size(cache->page_tokens, PAGE_UNIT, INT64_MAX) || cache->page_tokens % PAGE_UNIT ||
+        !is_size(cache->num_kv_heads, 0, INT64_MAX) || !is_size(cache->head_dim, 1, INT32_MAX) ||
+        !is_size(cache->value_dim, 1, INT32_MAX))
+        return -1;
+    const int64_t widths = cache->head_dim + round_up(cache->value_dim, VALUE_UNIT);
+    int64_t page;
+    if (__builtin_mul_overflow(cache->page_tokens, widths, &page) || __builtin_mul_overflow(page, cache->num_kv_heads, &page))
+        return -1;
+    return page <= INT64_MAX / (int64_t)sizeof(float) ? page : -1;
+}
+
+static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
+    const struct {
+        const char *name;
+        int64_t value, least, most;
+    } sizes[] = {
+        {"cache.num_pages", cache->num_pages, 0, INT64_MAX},
+        {"cache.page_tokens", cache->page_tokens, PAGE_UNIT, INT64_MAX},
+        {"cache.num_kv_heads", cache->num_kv_heads, 0, INT64_MAX},
+        {"cache.head_dim", cache->head_dim, 1, INT32_MAX},
+        {"cache.value_dim", cache->value_dim, 1, INT32_MAX},
+        {"cache.pages_per_sequence", cache->pages_per_sequence, 0, INT64_MAX},
+        {"cache.table_stride", cache->table_stride, 0, INT64_MAX},
+    };
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (heed_check_range(sizes[i].name, sizes[i].value, sizes[i].least, sizes[i].most))
+            return HEED_INVALID_ARGUMENT;
+    if (cache->page_tokens % PAGE_UNIT)
+        return heed_fail(HEED_INVALID_ARGUMENT, "cache.page_tokens is %lld, must be a multiple of %d",
+                         (long long)cache->page_tokens, PAGE_UNIT);
+    if (cache->pages_per_sequence > INT64_MAX / cache->page_tokens)
+        return heed_fail(HEED_INVALID_ARGUMENT, "cache.pages_per_sequence is %lld, times page_tokens it overflows",
+                         (long long)cache->pages_per_sequence);
+    if (heed_kv_page_floats(cache) < 0)
+        return heed_fail(HEED_INVALID_ARGUMENT, "cache.page_tokens is %lld, a page does not fit into the address space",
+                         (long long)cache->page_tokens);
+    return HEED_OK;
+}
+
+/* Without a table, sequences have their pages one after another. */
+static enum heed_status check_pages(const struct heed_kv_cache *cache, int64_t batch) {
+    int64_t pages;
+    if (cache->page_table || (!__builtin_mul_overflow(batch, cache->pages_per_sequence, &pages) && pages <= cache->num_pages))
+        return HEED_OK;
+    return heed_fail(HEED_INVALID_ARGUMENT,
+                     "cache.num_pages is %lld, must be at least %lld x %lld, batch x cache.pages_per_sequence, without page_table",
+                     (long long)cache->num_pages, (long long)batch, (long long)cache->pages_per_sequence);
+}
+
+enum heed_status heed_kv_cache_check(const struct heed_kv_cache *cache, int64_t batch,
+                                     struct heed_region regions[HEED_KV_REGIONS]) {
+    if (!cache)
+        return heed_fail(HEED_INVALID_ARGUMENT, "cache is NULL");
+    if (check_sizes(cache) || check_pages(cache, batch))
+        return HEED_INVALID_ARGUMENT;
+    const int64_t page = heed_kv_page_floats(cache);
+    _Static_assert(sizeof(int32_t) == sizeof(float) && _Alignof(int32_t) == _Alignof(float), "a table is measured in floats");
+    regions[HEED_KV_DATA] = (struct heed_region){.name = "cache.data",
+                                                 .data = cache->data,
+                                                 .width = page,
+                                                 .count = {1, 1, cache->num_pages},
+                                                 .stride = {0, 0, page},
+                                                 .stride_name = {"", "", ""}};
+    regions[HEED_KV_TABLE] = (struct heed_region){.name = "cache.page_table",
+                                                  .data = (const float *)(const void *)cache->page_table,
+                                                  .width = cache->pages_per_sequence,
+                                                  .count = {1, 1, cache->page_table ? batch : 0},
+                                                  .stride = {0, 0, cache->table_stride},
+                                                  .stride_name = {"", "", ""}};
+    if (heed_region_check(&regions[HEED_KV_DATA]))
+        return HEED_INVALID_ARGUMENT;
+    return heed_region_check(&regions[HEED_KV_TABLE]);
+}
+
+enum heed_status heed_kv_pages_check(const struct heed_kv_cache *cache, int64_t sequence, int64_t from, int64_t to) {
+    if (to <= from)
+        return HEED_OK;
+    if (to - from > kv_capacity(cache))
+        return heed_fail(HEED_INVALID_ARGUMENT,
+                         "cache.pages_per_sequence is %lld, too few for positions %lld ... %lld of sequence %lld",
+                         (long long)cache->pages_per_sequence, (long long)from, (long long)to - 1, (long long)sequence);
+    if (!cache->page_table)
+        return HEED_OK;
+    const int64_t last = (to - 1) / cache->page_tokens;
+    for (int64_t page = from / cache->page_tokens; page <= last; page++) {
+        const int64_t slot = page % cache->pages_per_sequence;
+        const int32_t number = cache->page_table[sequence * cache->table_stride + slot];
+        if (number < 0 || number >= cache->num_pages)
+            return heed_fail(HEED_INVALID_ARGUMENT, "cache.page_table[%lld][%lld] is %d, must be in [0, %lld)", (long long)sequence,
+                             (long long)slot, (int)number, (long long)cache->num_pages);
+    }
+    return HEED_OK;
+}

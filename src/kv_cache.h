@@ -1,0 +1,59 @@
+/* The one place that knows the layout of a key/value cache (heed.h): append writes through it, attention reads through it. */
+#ifndef HEED_KV_CACHE_H
+#define HEED_KV_CACHE_H
+
+#include <stdint.h>
+
+#include "heed.h"
+#include "internal.h"
+#include "region.h"
+
+/* Floats between the parts of a page. */
+struct kv_layout {
+    int64_t width;    /* W: keys of a panel, which is [head_dim][width]; 16, 32 or 64 */
+    int64_t value_ld; /* V: a row of values */
+    int64_t head;
+    int64_t page;
+};
+
+/* The cache has been checked. */
+void heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout);
+
+/* Where a cache lies: its pages, and the table as floats, for it is memory like any other. */
+enum { HEED_KV_DATA, HEED_KV_TABLE, HEED_KV_REGIONS };
+
+/* All but the contents of the table: sizes, memory, and room for `batch` sequences; sets regions, each checked. */
+enum heed_status heed_kv_cache_check(const struct heed_kv_cache *cache, int64_t batch, struct heed_region regions[HEED_KV_REGIONS]);
+/* The pages of positions [from, to) of a sequence exist, and no two of these positions share a slot; 0 <= from. */
+enum heed_status heed_kv_pages_check(const struct heed_kv_cache *cache, int64_t sequence, int64_t from, int64_t to);
+
+/* Positions of a sequence that the cache can hold at once. */
+INLINE int64_t kv_capacity(const struct heed_kv_cache *cache) { return cache->pages_per_sequence * cache->page_tokens; }
+
+/* The number of the page that holds a position of a sequence. */
+INLINE int64_t kv_page(const struct heed_kv_cache *cache, int64_t sequence, int64_t position) {
+    const int64_t page = position / cache->page_tokens % cache->pages_per_sequence;
+    return cache->page_table ? cache->page_table[sequence * cache->table_stride + page]
+                             : sequence * cache->pages_per_sequence + page;
+}
+
+INLINE float *kv_head(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
+                      int64_t position) {
+    return cache->data + kv_page(cache, sequence, position) * layout->page + head * layout->head;
+}
+
+/* The panel of keys that holds a position, in its column position % width. */
+INLINE float *kv_panel(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
+                       int64_t position) {
+    const int64_t token = position % cache->page_tokens;
+    return kv_head(cache, layout, sequence, head, position) + token / layout->width * layout->width * cache->head_dim;
+}
+
+/* The row of values of a position; the rows of a page follow one another, value_ld apart. */
+INLINE float *kv_value(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
+                       int64_t position) {
+    const int64_t token = position % cache->page_tokens;
+    return kv_head(cache, layout, sequence, head, position) + cache->page_tokens * cache->head_dim + token * layout->value_ld;
+}
+
+#endif
