@@ -129,7 +129,9 @@ std::string Attention::check() {
         struct heed_attention one = one_row(row / shape_.queries, row % shape_.queries, scalar.data());
         if (heed_attention(&one, &scalar_exec) != HEED_OK)
             return heed_error_message();
-        if (!ref_attention(&one, exact.data(), nullptr, nullptr))
+        struct ref_attention_result result = {};
+        result.output = exact.data();
+        if (!ref_attention(&one, &result))
             return "no memory for the exact result";
         std::string wrong = compare_row(row, output_.data() + row * shape_.head_dim, scalar, exact, tolerance(shape_));
         if (!wrong.empty())

@@ -1,6 +1,8 @@
 /* Attention requests for tests; harness_attention.h says what they are for. */
 #include "harness_attention.h"
 
+#include "reference/reference.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -73,6 +75,13 @@ void describe_attention(const struct attention_case *c, const char *name, const 
              (long long)s->key_tokens, (long long)s->head_dim, (long long)s->value_dim,
              kinds[s->causal ? 1 + (int)s->alignment : 0], (double)s->scale, exec->threads, fill_name(c->query_fill),
              fill_name(c->key_fill), fill_name(c->value_fill), c->wants_weights ? ", weights" : "", c->wants_lse ? ", lse" : "");
+}
+
+int64_t keys_seen(const struct heed_attention *sizes, int64_t query) {
+    int64_t seen = 0;
+    while (seen < sizes->key_tokens && ref_sees(sizes, 0, query, seen))
+        seen++;
+    return seen;
 }
 
 int64_t attention_rows(const struct attention_case *c) { return c->sizes.batch * c->sizes.num_heads * c->sizes.query_tokens; }

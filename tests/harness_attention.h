@@ -28,6 +28,8 @@ void free_attention_case(struct attention_case *c);
 /* Describes the case for reports. */
 void describe_attention(const struct attention_case *c, const char *name, const struct heed_exec *exec);
 
+/* The number of keys that a query sees where causal is all that hides any: they are the first ones. */
+int64_t keys_seen(const struct heed_attention *sizes, int64_t query);
 int64_t attention_rows(const struct attention_case *c);
 struct attention_result new_attention_result(const struct attention_case *c);
 void free_attention_result(struct attention_result *result);

@@ -195,10 +195,10 @@ static void check_rows(const struct attention_case *c, const struct attention_re
         (struct heed_input){c->query, s->num_heads * s->query_tokens * s->head_dim, s->query_tokens * s->head_dim, s->head_dim};
     a.key = (struct heed_input){c->key, s->num_kv_heads * n * s->head_dim, n * s->head_dim, s->head_dim};
     a.value = (struct heed_input){c->value, s->num_kv_heads * n * s->value_dim, n * s->value_dim, s->value_dim};
-    ck_assert(ref_attention(&a, output, weights, lse));
+    ck_assert(ref_attention(&a, &(struct ref_attention_result){.output = output, .weights = weights, .lse = lse}));
     for (int64_t i = 0; i < rows; i++) {
         int64_t head = i / s->query_tokens, kv_head = head / (s->num_heads / s->num_kv_heads);
-        struct row row = {.seen = ref_visible_keys(s, i % s->query_tokens), .p = weights + i * n, .e = e, .lse = lse[i]};
+        struct row row = {.seen = keys_seen(s, i % s->query_tokens), .p = weights + i * n, .e = e, .lse = lse[i]};
         row.output = output + i * s->value_dim;
         row.chunks = ceil_div(row.seen, HEED_CHUNK);
         if (row.seen == 0)

@@ -1,7 +1,6 @@
 /* heed_attention: the bits of a row depend on its query and on the keys and values that it may see, and on nothing else. */
 #include "harness_attention.h"
 #include "internal.h"
-#include "reference/reference.h"
 #include "suites.h"
 
 #include <math.h>
@@ -69,7 +68,7 @@ static void check_parts(const struct attention_case *c, const struct attention_r
     const struct heed_attention *s = &c->sizes;
     int64_t batch = rng_range(rng, 0, s->batch - 1), head = rng_range(rng, 0, s->num_heads - 1);
     int64_t first = rng_range(rng, 0, s->query_tokens - 1), last = rng_range(rng, first, s->query_tokens - 1);
-    int64_t seen = ref_visible_keys(s, last), row = (batch * s->num_heads + head) * s->query_tokens;
+    int64_t seen = keys_seen(s, last), row = (batch * s->num_heads + head) * s->query_tokens;
     const struct heed_exec exec = {.threads = any_threads(rng), .isa = heed_kernels_usable(0)->name};
 
     struct attention_case one = part_of(c, batch, head, last, 1, seen, false);
@@ -80,7 +79,7 @@ static void check_parts(const struct attention_case *c, const struct attention_r
     free_attention_result(&got);
 
     /* bottom-right over the prefix that the chunk's last query sees: each query of the chunk sees what it saw in the whole */
-    bool prefix = s->causal && ref_visible_keys(s, first) == seen - (last - first);
+    bool prefix = s->causal && keys_seen(s, first) == seen - (last - first);
     struct attention_case chunk = part_of(c, batch, head, first, last - first + 1, s->causal ? seen : s->key_tokens, s->causal);
     got = new_attention_result(&chunk);
     describe_attention(c, "attention in chunks", &exec);
@@ -139,7 +138,7 @@ START_TEST(test_attention_of_hidden_keys) {
         spoil_keys_from(&c, first, with);
         run_attention(&c, &exec, &rng, &got);
         for (int64_t row = 0; row < attention_rows(&c); row++) {
-            if (ref_visible_keys(&s, row % s.query_tokens) <= first)
+            if (keys_seen(&s, row % s.query_tokens) <= first)
                 must_equal_row(&c, &got, row, &c, &want, row);
             else if (isnan(with))
                 must(all_are_nan(got.output + row * s.value_dim, s.value_dim) && isnan(got.lse[row]) ? NULL : "a NaN was lost");

@@ -74,23 +74,24 @@ static void contiguous(struct heed_attention *a, const float *query, const float
 START_TEST(test_reference_attention_closed_forms) {
     const float query[] = {20, 20, 20}, same[] = {3, 3, 3, 3}, winner[] = {0, 0, 10, 0}, value[] = {1, 2, 6, 100};
     double output[3], weights[12], lse[3];
+    const struct ref_attention_result result = {.output = output, .weights = weights, .lse = lse};
     struct heed_attention a = {
         .batch = 1, .num_heads = 1, .num_kv_heads = 1, .query_tokens = 3, .key_tokens = 4, .head_dim = 1, .value_dim = 1};
     a.causal = true;
     contiguous(&a, query, same, value);
-    ck_assert(ref_attention(&a, output, weights, lse));
+    ck_assert(ref_attention(&a, &result));
     ck_assert(output[0] == 1 && output[1] == 1.5 && weights[4] == 0.5 && weights[6] == 0);
     must_be_near(output[2], 3);
     must_be_near(lse[2], 60 + logl(3));
     a.causal = false;
     contiguous(&a, query, winner, value);
-    ck_assert(ref_attention(&a, output, NULL, NULL));
+    ck_assert(ref_attention(&a, &result));
     ck_assert(output[0] == 6 && output[2] == 6);
     a.causal = true;
     a.alignment = HEED_ALIGN_BOTTOM_RIGHT;
     a.key_tokens = 2;
     contiguous(&a, query, same, value);
-    ck_assert(ref_attention(&a, output, weights, lse));
+    ck_assert(ref_attention(&a, &result));
     ck_assert(output[0] == 0 && lse[0] == -(double)INFINITY && weights[0] == 0 && output[1] == 1 && output[2] == 1.5);
 }
 END_TEST
@@ -123,8 +124,9 @@ START_TEST(test_reference_attention_in_long_double) {
         a.scale = a.scale > 1 ? 1 : a.scale; /* without a running maximum, exponentials must not overflow */
         struct attention_case c = new_attention_case(&a, FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, &rng);
         double *output = new_doubles(attention_rows(&c) * a.value_dim);
+        const struct ref_attention_result result = {.output = output};
         contiguous(&a, c.query, c.key, c.value);
-        ck_assert(ref_attention(&a, output, NULL, NULL));
+        ck_assert(ref_attention(&a, &result));
         for (int64_t n = 0; n < attention_rows(&c) * a.value_dim; n++) {
             int64_t row = n / a.value_dim, head = row / a.query_tokens;
             must_be_near(output[n], output_of(&a, head / a.num_heads, head % a.num_heads, row % a.query_tokens, n % a.value_dim));

@@ -16,14 +16,45 @@ void ref_gemm(const struct heed_gemm *gemm, double *c);
 /* output[rows][columns] */
 void ref_softmax(const struct heed_softmax *softmax, double *output);
 
+/* Turns n scores into their softmax and returns the logarithm of the sum of their exponentials. */
+double ref_softmax_row(double *scores, int64_t n);
+
+/* --- Attention: attention.c ---
+ *
+ * b is a sequence, h a query head, i a query and j a key of the sequence, each counted from 0.  Keys and values are read from key
+ * and value; a cache is not looked at. */
+
 /* The descriptor's scale in full: 1/sqrt(head_dim) for 0. */
 double ref_scale(const struct heed_attention *attention);
 
-/* The number of keys that a query may see: they are always the first ones. */
-int64_t ref_visible_keys(const struct heed_attention *attention, int64_t query);
+/* The tokens of one sequence. */
+struct ref_sequence {
+    int64_t first_query, queries; /* tokens of the query and of the outputs */
+    int64_t first_key, keys;      /* tokens of key and value; keys: within its length */
+    int64_t offset;               /* query i stands at position i + offset */
+};
+struct ref_sequence ref_sequence_of(const struct heed_attention *attention, int64_t b);
 
-/* output[batch][num_heads][query_tokens][value_dim], weights[batch][num_heads][query_tokens][key_tokens] and
- * lse[batch][num_heads][query_tokens]; weights and lse may be NULL.  Returns false if there is no memory for one row of scores. */
-bool ref_attention(const struct heed_attention *attention, double *output, double *weights, double *lse);
+/* Whether query i may see key j at all: by length, causal and window. */
+bool ref_sees(const struct heed_attention *attention, int64_t b, int64_t i, int64_t j);
+/* Whether mask, tree or a bias of -inf takes the weight of a key that it may see. */
+bool ref_hides(const struct heed_attention *attention, int64_t b, int64_t h, int64_t i, int64_t j);
+/* The bucket of T5's relative position bias for a key that stands `ahead` tokens after the query, negative: before it. */
+int64_t ref_bucket(const struct heed_relative *relative, int64_t ahead);
+double ref_score(const struct heed_attention *attention, int64_t b, int64_t h, int64_t i, int64_t j, enum heed_score_stage stage);
+
+/* The columns of weights, scores and mass: key_tokens, or the keys of the longest packed sequence. */
+int64_t ref_columns(const struct heed_attention *attention);
+/* The number of rows of the outputs, and the one of a query: [batch][num_heads][query_tokens], without a batch if packed. */
+int64_t ref_rows(const struct heed_attention *attention);
+int64_t ref_row(const struct heed_attention *attention, int64_t b, int64_t h, int64_t i);
+
+/* With rows and columns as above: output[rows][value_dim], weights[rows][columns], lse[rows], scores[rows][columns] and
+ * mass[batch][num_heads][columns]; NULL: not wanted.  Packed rows that belong to no sequence are not written. */
+struct ref_attention_result {
+    double *output, *weights, *lse, *scores, *mass;
+};
+/* Returns false if there is no memory for one row of scores. */
+bool ref_attention(const struct heed_attention *attention, const struct ref_attention_result *result);
 
 #endif
