@@ -119,6 +119,11 @@ struct heed_kernels {
     void (*weights_row)(float *w, int64_t n, float max, float sum);
     /* y = softmax(factor * x) over n elements; y may be x. */
     void (*softmax_row)(const float *x, int64_t n, float factor, float *y);
+    /* Rotary embedding of n pairs: ya[i] = fma(a[i], cos[i], -(b[i] * sin[i])), yb[i] = fma(b[i], cos[i], a[i] * sin[i]); NaNs
+     * become the one NaN.  ya may be a, and yb b. */
+    void (*rope)(const float *a, const float *b, const float *cos, const float *sin, int64_t n, float *ya, float *yb);
+    /* panel[d * ldp + j] = keys[j * ldk + d] for d < depth, j < count, bit by bit. */
+    void (*store_keys)(const float *keys, int64_t ldk, int64_t depth, int count, float *panel, int64_t ldp);
     /* y[i] = 2^x[i] for x <= 0: 0 below -126, NaN for NaN; at most 1 ULP from the true value.  What the kernels above use, for
      * tests. */
     void (*exp2)(const float *x, int64_t n, float *y);

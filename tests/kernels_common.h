@@ -12,5 +12,6 @@
 const struct heed_kernels *scalar_kernels(void);
 void add_tile_tests(TCase *tests, int tables);
 void add_row_tests(TCase *tests, int tables);
+void add_kv_tests(TCase *tests, int tables);
 
 #endif

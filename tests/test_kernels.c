@@ -158,6 +158,7 @@ Suite *kernels_suite(void) {
     tcase_add_loop_test(tests, test_gemm_tile, 0, tables);
     add_tile_tests(tests, tables);
     add_row_tests(tests, tables);
+    add_kv_tests(tests, tables);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -17,6 +17,7 @@
 #include "kernels/sum16.h"
 #include "kernels/exp_rows.h"
 #include "kernels/rows.h"
+#include "kernels/append.h"
 
 static float log_sleef(float x) { return v_log1(x); }
 
@@ -38,6 +39,8 @@ const struct heed_kernels TABLE = {
     .finish_row = finish_row,
     .weights_row = weights_row,
     .softmax_row = softmax_row,
+    .rope = rope,
+    .store_keys = store_keys,
     .exp2 = exp2_array,
     .log = log_sleef,
 };
