@@ -52,8 +52,8 @@ struct heed_exec {
     void *pool;
     int (*num_threads)(void *pool);
     void (*run)(void *pool, int count, void (*task)(void *context, int index), void *context);
-    /* NULL, or asked by all workers every few tens of microseconds; once it is true the call ends soon and returns HEED_CANCELLED.
-     */
+    /* NULL, or asked by all workers between pieces of work, in attention every few tens of microseconds; once it is true, the call
+     * ends soon and returns HEED_CANCELLED. */
     bool (*cancelled)(void *cancel_context);
     void *cancel_context;
 };
@@ -114,7 +114,7 @@ struct heed_tree {
 struct heed_relative {
     const float *table; /* NULL: none; bucket k of head h: table[h * head_stride + k * bucket_stride] */
     int64_t head_stride, bucket_stride;
-    int64_t num_buckets;  /* at least 2, or 4 if bidirectional, and even */
+    int64_t num_buckets;  /* at least 2, or 4 if bidirectional, then even; at most 512 */
     int64_t max_distance; /* more than the distances with a bucket each; at most 65536 */
     bool bidirectional;
 };
@@ -129,7 +129,7 @@ enum heed_score_stage {
 
 /* Partial states, one for each row and chunk of 256 keys: output = sum(exp2(z - max) * value), not divided by sum = sum(exp2(z -
  * max)), with max = max(z) over the keys that the row sees in that chunk and z = log2(e) * score.  max is -inf, sum and output are
- * 0 where it sees none.  With chunks = ceil(key_tokens / 256), a row of output is [chunks][value_dim], of max and sum [chunks]. */
+ * 0 where it sees none.  With chunks = ceil(K / 256), a row of output is [chunks][value_dim], of max and sum [chunks]. */
 struct heed_states {
     struct heed_output output, max, sum; /* data NULL for all three: not wanted */
 };
@@ -200,7 +200,8 @@ struct heed_attention {
     struct heed_bias bias;     /* added after softcap and scale */
     const float *alibi_slopes; /* NULL: none; else [num_heads]: score - slope * |position - key's position| (Press et al. 2022) */
     struct heed_relative relative;
-    const float *sinks; /* NULL: none; else [num_heads]: a score that takes its part of the softmax and has no value */
+    const float *sinks; /* NULL: none; else [num_heads]: a score that takes its part of the softmax and has no value;
+                           -inf: none for this head; NaN and +inf make its rows NaN */
 
     struct heed_input query;           /* [batch, num_heads, query_tokens, head_dim] */
     struct heed_input key;             /* [batch, num_kv_heads, key_tokens, head_dim] */

@@ -1,4 +1,4 @@
-/* heed_attention: check, plan, run. */
+/* heed_attention, and heed_attention_plan with heed_attention_run: check, plan, run. */
 #include "attention.h"
 
 #include "cpu.h"
@@ -13,35 +13,119 @@ struct attention_run {
     float *workspace;
 };
 
-static void run_task(void *context, int64_t task, int worker) {
-    const struct attention_run *run = context;
-    heed_attention_block(run->plan, task, run->workspace + worker * run->plan->layout.floats);
+static float *worker_part(const struct attention_run *run, int worker) {
+    return run->workspace + run->plan->layout.shared + worker * run->plan->layout.worker;
 }
 
-static enum heed_status plan_and_run(const struct heed_attention *request, const struct heed_exec *exec,
+static bool run_block(void *context, int64_t task, int worker) {
+    const struct attention_run *run = context;
+    return heed_attention_block(run->plan, task, run->workspace, worker_part(run, worker));
+}
+
+static bool run_mass(void *context, int64_t task, int worker) {
+    const struct attention_run *run = context;
+    return heed_attention_mass(run->plan, task, run->workspace, worker_part(run, worker));
+}
+
+static int64_t workspace_floats(const struct attention_plan *plan, int workers) {
+    return plan->layout.shared + workers * plan->layout.worker;
+}
+
+static enum heed_status run_plan(const struct attention_plan *plan, float *workspace) {
+    struct attention_run run = {plan, workspace};
+    atomic_int *splits_left = (atomic_int *)(workspace + plan->layout.splits_left);
+    for (int64_t head = 0; plan->splits > 1 && head < plan->heads; head++)
+        atomic_init(splits_left + head, (int)plan->splits);
+    const enum heed_status status = heed_schedule_run(plan->exec, plan->workers, plan->tasks, run_block, &run);
+    const int64_t mass_tasks = heed_attention_mass_tasks(plan);
+    if (status || mass_tasks == 0)
+        return status;
+    return heed_schedule_run(plan->exec, (int)min_i64(plan->workers, mass_tasks), mass_tasks, run_mass, &run);
+}
+
+static enum heed_status check(const struct heed_attention *attention, const struct heed_exec *exec,
+                              const struct heed_kernels **kernels) {
+    enum heed_status status = heed_attention_check(attention);
+    if (status == HEED_OK)
+        status = heed_exec_check(exec);
+    return status ? status : heed_kernels_for(exec, kernels);
+}
+
+static bool is_empty(const struct heed_attention *attention) { return attention->batch == 0 || attention->num_heads == 0; }
+
+static enum heed_status plan_and_run(const struct heed_attention *attention, const struct heed_exec *exec,
                                      const struct heed_kernels *kernels) {
     struct attention_plan plan;
     struct heed_workspace workspace;
-    heed_attention_prepare(request, exec, kernels, &plan);
-    const enum heed_status status = workspace_open(&workspace, plan.workers * plan.layout.floats);
+    heed_attention_prepare(attention, exec, kernels, &plan);
+    enum heed_status status = workspace_open(&workspace, workspace_floats(&plan, plan.workers));
     if (status)
         return status;
-    heed_schedule_run(exec, plan.workers, plan.tasks, run_task, &(struct attention_run){&plan, workspace.data});
+    status = run_plan(&plan, workspace.data);
     workspace_close(&workspace);
-    return HEED_OK;
+    return status;
 }
 
 HEED_API enum heed_status heed_attention(const struct heed_attention *attention, const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    enum heed_status status = heed_attention_check(attention);
-    if (status == HEED_OK)
-        status = heed_exec_check(exec);
-    if (status == HEED_OK)
-        status = heed_kernels_for(exec, &kernels);
-    if (status || attention->batch == 0 || attention->num_heads == 0 || attention->query_tokens == 0)
+    enum heed_status status = check(attention, exec, &kernels);
+    if (status || is_empty(attention))
         return status;
     const uint64_t callers = heed_fp_begin();
     status = plan_and_run(attention, exec, kernels);
+    heed_fp_end(callers);
+    return status;
+}
+
+HEED_API enum heed_status heed_attention_plan(const struct heed_attention *attention, const struct heed_exec *exec,
+                                              struct heed_plan *plan) {
+    const struct heed_kernels *kernels;
+    struct attention_plan made;
+    const enum heed_status status = plan ? check(attention, exec, &kernels) : heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
+    if (status)
+        return status;
+    *plan = (struct heed_plan){.isa = kernels->name, .attention = *attention};
+    if (exec)
+        plan->exec = *exec;
+    plan->exec.isa = kernels->name;
+    if (is_empty(attention))
+        return HEED_OK;
+    const uint64_t callers = heed_fp_begin();
+    heed_attention_prepare(attention, exec, kernels, &made);
+    heed_fp_end(callers);
+    plan->workspace_bytes = workspace_floats(&made, made.most_workers) * (int64_t)sizeof(float);
+    plan->tasks = made.tasks + heed_attention_mass_tasks(&made);
+    plan->workers = made.workers;
+    return HEED_OK;
+}
+
+static enum heed_status check_workspace(const struct heed_plan *plan, const struct attention_plan *made, const void *workspace) {
+    const int64_t needed = workspace_floats(made, made->workers) * (int64_t)sizeof(float);
+    if (needed > plan->workspace_bytes)
+        return heed_fail(HEED_INVALID_ARGUMENT, "plan has a workspace of %lld bytes, but the request is another one and needs %lld",
+                         (long long)plan->workspace_bytes, (long long)needed);
+    if (needed > 0 && !workspace)
+        return heed_fail(HEED_INVALID_ARGUMENT, "workspace is NULL, but the plan needs %lld bytes", (long long)needed);
+    if ((uintptr_t)workspace % HEED_WORKSPACE_ALIGN)
+        return heed_fail(HEED_INVALID_ARGUMENT, "workspace is %p, not aligned to %d bytes", workspace, HEED_WORKSPACE_ALIGN);
+    return HEED_OK;
+}
+
+HEED_API enum heed_status heed_attention_run(const struct heed_plan *plan, const struct heed_attention *attention,
+                                             void *workspace) {
+    const struct heed_kernels *kernels;
+    struct attention_plan made;
+    if (!plan)
+        return heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
+    const struct heed_attention *request = attention ? attention : &plan->attention;
+    enum heed_status status = check(request, &plan->exec, &kernels);
+    if (status || is_empty(request))
+        return status;
+    const uint64_t callers = heed_fp_begin();
+    heed_attention_prepare(request, &plan->exec, kernels, &made);
+    status = check_workspace(plan, &made, workspace);
+    if (status == HEED_OK)
+        status = run_plan(&made, workspace);
     heed_fp_end(callers);
     return status;
 }

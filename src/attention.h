@@ -1,54 +1,104 @@
-/* Attention from request to result: validate (attention_check.c), plan (attention_plan.c), run (attention_block.c). */
+/* Attention from request to result: validate (attention_check.c), plan (attention_plan.c), run: blocks of rows (attention_block.c)
+ * against chunks of keys (attention_keys.c), with what is added to scores (attention_scores.c); partial states and their merge
+ * (attention_states.c); sums of weights (attention_mass.c). */
 #ifndef HEED_ATTENTION_H
 #define HEED_ATTENTION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "heed.h"
 #include "kernels.h"
+#include "kv_cache.h"
 
-enum { HEED_ATTENTION_SUBROWS = 48 }; /* rows whose scores with one chunk are held at once: 48 KiB, a multiple of all tile_rows */
+enum {
+    HEED_ATTENTION_SUBROWS = 48, /* rows whose scores with one chunk are held at once: 48 KiB, a multiple of all tile_rows */
+    HEED_MAX_BUCKETS = 512       /* of the relative bias */
+};
 
-/* Where each array of a worker's workspace begins, in floats; all aligned to 64 bytes. */
+/* One sequence of the batch.  Keys are numbered from the first one of this call. */
+struct attention_sequence {
+    int64_t batch, queries, keys;
+    int64_t first_query, first_key; /* tokens before it in packed tensors */
+    int64_t offset;                 /* query i stands at key i + offset */
+};
+struct attention_sequence heed_attention_sequence(const struct heed_attention *request, int64_t batch);
+
+/* The keys that a query may see by causal, window and length: begin ... end - 1; none if begin >= end.  Neither becomes less from
+ * one token to the next. */
+struct attention_range {
+    int64_t begin, end;
+};
+struct attention_range heed_attention_range(const struct heed_attention *request, const struct attention_sequence *sequence,
+                                            int64_t token);
+
+/* Where each array of the workspace begins, in floats; all aligned to 64 bytes. */
 struct attention_layout {
+    /* shared by all workers, before theirs: */
+    int64_t state_output, state_max, state_sum; /* [heads][chunks][block_rows][output_ld], [heads][chunks][round16(block_rows)] */
+    int64_t splits_left;                        /* [heads], atomic int: splits of a key/value head that are not done */
+    int64_t row_max_sum;                        /* [query rows][2]: final max and sum, for the mass */
+    int64_t shared;                             /* floats in all */
+    /* of each worker: */
     int64_t query;  /* [block_rows][head_dim], scaled */
     int64_t keys;   /* [panels][head_dim][64] */
     int64_t values; /* [panels of value_dim][chunk][64]; empty unless values are packed */
     int64_t scores; /* [SUBROWS][256] */
     int64_t row_max;
     int64_t chunk_max, chunk_sum, keep_old, take_new; /* [SUBROWS] */
-    int64_t counts;                                   /* [SUBROWS], int */
+    int64_t begins, ends;                             /* [SUBROWS], int */
+    int64_t chunk_output;                             /* [SUBROWS][output_ld], where states are kept apart */
+    int64_t term;                                     /* [256]: what is added to one row of scores */
+    int64_t relative;                                 /* [group][relative_keys]: bias by distance */
+    int64_t mass;                                     /* [group][256] */
     int64_t max, sum;                                 /* [block_rows] */
     int64_t output;                                   /* [block_rows][output_ld] */
-    int64_t floats;                                   /* in all */
+    int64_t worker;                                   /* floats in all */
 };
 
 /* Everything decided before data is touched.  Rows of a key/value head are its group's query heads and tokens, token by token: row
- * r is token r / group of head r % group, so that the keys a row may see never become fewer from row to row. */
+ * r is token r / group of head r % group, so that ranges of keys never go back from row to row. */
 struct attention_plan {
-    struct heed_attention request;
+    const struct heed_attention *request;
+    const struct heed_exec *exec;
     const struct heed_kernels *kernels;
-    float (*log)(float); /* the machine's, not the table's: the same bits whichever table runs */
-    float query_factor;  /* scale * log2(e) */
+    const struct heed_kernels *machine; /* the best table, whose elementary functions all tables use: the same bits for all */
+    float query_factor;                 /* scale * log2(e), or scale if terms follow */
+    float score_factor;                 /* log2(e) if terms follow, else 1 */
+    float raw_factor;                   /* makes a score of q' k^T natural again: 1, or ln 2 */
+    bool has_terms;                     /* softcap, bias, alibi or relative: scores are natural until sealed */
+    bool has_passes;                    /* rows of scores need a pass before the softmax */
+    bool keeps_states;                  /* each chunk's output is computed apart, then merged */
+    bool pack_keys, pack_values;        /* keys from rows always are */
+    struct kv_layout cache;
     int64_t group;
-    int64_t rows;       /* of one key/value head */
+    int64_t heads;      /* key/value heads of the whole batch */
+    int64_t columns;    /* keys in a row of weights: those of the longest sequence */
+    int64_t chunks;     /* most chunks of a sequence */
     int64_t block_rows; /* of one task */
-    int64_t blocks;     /* of one key/value head */
+    int64_t blocks;     /* of the longest sequence of one key/value head */
+    int64_t splits;     /* tasks that share the one block of a key/value head */
     int64_t tasks;
     int64_t output_ld;
-    int64_t chunk_keys; /* room for keys of one chunk */
-    bool pack_values;
-    int workers;
+    int64_t chunk_keys;                      /* room for keys of one chunk */
+    int64_t relative_keys;                   /* distances in a table of relative bias */
+    int32_t relative_step[HEED_MAX_BUCKETS]; /* first distance of each bucket of one direction */
+    int relative_steps;
+    double flops;
+    int workers, most_workers; /* of this call, and of any with the same sizes */
     struct attention_layout layout;
 };
 
 enum heed_status heed_attention_check(const struct heed_attention *request);
 void heed_attention_prepare(const struct heed_attention *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             struct attention_plan *plan);
-/* Keys [0, limit) are what a query token may see. */
-int64_t heed_attention_limit(const struct attention_plan *plan, int64_t token);
-/* One block of rows of one key/value head; workspace as the plan's layout says. */
-void heed_attention_block(const struct attention_plan *plan, int64_t task, float *workspace);
+/* The first distance of each bucket of one direction, and how many there are. */
+int heed_relative_steps(const struct heed_relative *relative, int32_t *step);
+
+/* Tasks of a plan; workspace as the plan's layout says.  False: cancelled. */
+bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
+bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
+int64_t heed_attention_mass_tasks(const struct attention_plan *plan);
 
 #endif

@@ -2,238 +2,312 @@
  *
  * The scheme is FlashAttention-2's (Dao 2023): scores, softmax and value products of one chunk while it is in the cache, with a
  * running maximum and sum for each row.  Here a chunk is a fixed 256 keys, so that the rounding of a row does not depend on the
- * blocking. */
+ * blocking.  Where few rows meet many keys, several tasks take chunks of one block, and the last to end merges their states. */
+#include "attention_block.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "attention.h"
 #include "internal.h"
+#include "merge.h"
+#include "schedule.h"
 
-struct block {
-    const struct attention_plan *plan;
-    const struct heed_kernels *kernels;
-    int64_t batch, kv_head;
-    int64_t first, rows; /* of the key/value head's rows */
-    const float *key, *value;
-    float *query, *keys, *values, *output, *max, *sum;
-    float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new;
-    int *counts;
-    /* of the current chunk: */
-    int64_t start;  /* its first key */
-    const float *v; /* its values, in columns panels v_panel apart, rows v_ld apart */
-    int64_t v_ld, v_panel;
-};
-
-static int64_t head_of(const struct block *block, int64_t row) {
-    return block->kv_head * block->plan->group + row % block->plan->group;
+int64_t heed_block_query_head(const struct attention_block *block, int64_t row) {
+    return block->kv_head * block->plan->group + (block->first + row) % block->plan->group;
 }
 
-/* Row `row` of an output view: batch, head and token of that row. */
-static float *output_row(const struct block *block, const struct heed_output *view, int64_t row) {
-    return view->data + block->batch * view->batch_stride + head_of(block, row) * view->head_stride +
-           row / block->plan->group * view->token_stride;
+int64_t heed_block_token(const struct attention_block *block, int64_t row) { return (block->first + row) / block->plan->group; }
+
+/* Where a view's row for this row of the block begins, in floats. */
+static int64_t row_offset(const struct attention_block *block, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
+                          int64_t row) {
+    const bool packed = block->plan->request->query_starts != NULL;
+    const int64_t base = packed ? block->sequence.first_query * token_stride : block->sequence.batch * batch_stride;
+    return base + heed_block_query_head(block, row) * head_stride + heed_block_token(block, row) * token_stride;
 }
 
-static void open_block(struct block *block, const struct attention_plan *plan, int64_t task, float *workspace) {
-    const struct heed_attention *request = &plan->request;
-    const struct attention_layout *layout = &plan->layout;
-    /* Late blocks see more keys when causal: started first, they do not end last. */
-    const int64_t index = plan->blocks - 1 - task % plan->blocks, head = task / plan->blocks;
-    *block = (struct block){
-        .plan = plan,
-        .kernels = plan->kernels,
-        .batch = head / request->num_kv_heads,
-        .kv_head = head % request->num_kv_heads,
-        .first = index * plan->block_rows,
-        .rows = min_i64(plan->block_rows, plan->rows - index * plan->block_rows),
-        .query = workspace + layout->query,
-        .keys = workspace + layout->keys,
-        .values = workspace + layout->values,
-        .output = workspace + layout->output,
-        .max = workspace + layout->max,
-        .sum = workspace + layout->sum,
-        .scores = workspace + layout->scores,
-        .row_max = workspace + layout->row_max,
-        .chunk_max = workspace + layout->chunk_max,
-        .chunk_sum = workspace + layout->chunk_sum,
-        .keep_old = workspace + layout->keep_old,
-        .take_new = workspace + layout->take_new,
-        .counts = (int *)(workspace + layout->counts),
-    };
-    block->key = request->key.data + block->batch * request->key.batch_stride + block->kv_head * request->key.head_stride;
-    block->value = request->value.data + block->batch * request->value.batch_stride + block->kv_head * request->value.head_stride;
+float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row) {
+    return view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row);
 }
 
-static void load_queries(const struct block *block) {
-    const struct heed_attention *request = &block->plan->request;
+float *heed_block_row_max_sum(const struct attention_block *block, float *shared, int64_t row) {
+    const struct heed_attention *request = block->plan->request;
+    const int64_t head_rows = request->query_tokens, batch_rows = request->num_heads * head_rows;
+    return shared + block->plan->layout.row_max_sum + 2 * row_offset(block, batch_rows, head_rows, 1, row);
+}
+
+static void place_arrays(struct attention_block *block, float *workspace) {
+    const struct attention_layout *layout = &block->plan->layout;
+    block->query = workspace + layout->query;
+    block->keys = workspace + layout->keys;
+    block->values = workspace + layout->values;
+    block->output = workspace + layout->output;
+    block->max = workspace + layout->max;
+    block->sum = workspace + layout->sum;
+    block->scores = workspace + layout->scores;
+    block->row_max = workspace + layout->row_max;
+    block->chunk_max = workspace + layout->chunk_max;
+    block->chunk_sum = workspace + layout->chunk_sum;
+    block->keep_old = workspace + layout->keep_old;
+    block->take_new = workspace + layout->take_new;
+    block->begins = (int *)(workspace + layout->begins);
+    block->ends = (int *)(workspace + layout->ends);
+    block->chunk_output = workspace + layout->chunk_output;
+    block->term = workspace + layout->term;
+    block->relative = workspace + layout->relative;
+    block->mass = workspace + layout->mass;
+}
+
+static void load_queries(const struct attention_block *block) {
+    const struct heed_attention *request = block->plan->request;
+    const struct heed_input *view = &request->query;
     for (int64_t i = 0; i < block->rows; i++) {
-        const int64_t row = block->first + i;
-        const float *query = request->query.data + block->batch * request->query.batch_stride +
-                             head_of(block, row) * request->query.head_stride +
-                             row / block->plan->group * request->query.token_stride;
+        const float *query = view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, i);
         block->kernels->scale(query, request->head_dim, block->plan->query_factor, block->query + i * request->head_dim);
     }
-    for (int64_t i = 0; i < round_up(block->rows, 16); i++) {
-        block->max[i] = -INFINITY;
-        block->sum[i] = 0.0f;
-    }
-    memset(block->output, 0, (size_t)(block->rows * block->plan->output_ld) * sizeof(float));
 }
 
-/* Keys [start, start + n) into panels, values in place or into panels. */
-static void load_chunk(struct block *block, int64_t n) {
-    const struct heed_attention *request = &block->plan->request;
-    const int64_t key_ld = request->key.token_stride, value_ld = request->value.token_stride;
-    for (int64_t j = 0; j < n; j += HEED_PANEL)
-        block->kernels->pack_transposed(block->key + (block->start + j) * key_ld, key_ld, request->head_dim,
-                                        (int)min_i64(HEED_PANEL, n - j), block->keys + j * request->head_dim);
-    block->v = block->value + block->start * value_ld;
-    block->v_ld = value_ld;
-    block->v_panel = HEED_PANEL;
-    if (!block->plan->pack_values)
+void heed_block_open(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows,
+                     float *workspace) {
+    const struct heed_attention *request = plan->request;
+    block->plan = plan;
+    block->kernels = plan->kernels;
+    block->sequence = heed_attention_sequence(request, head / request->num_kv_heads);
+    block->head = head;
+    block->kv_head = head % request->num_kv_heads;
+    block->first = first;
+    block->rows = min_i64(rows, plan->group * block->sequence.queries - first);
+    block->first_chunk = block->last_chunk = 0;
+    if (block->rows <= 0)
         return;
-    for (int64_t d = 0; d < request->value_dim; d += HEED_PANEL)
-        block->kernels->pack(block->v + d, value_ld, n, (int)min_i64(HEED_PANEL, request->value_dim - d),
-                             block->values + d * block->plan->chunk_keys);
-    block->v = block->values;
-    block->v_ld = HEED_PANEL;
-    block->v_panel = HEED_PANEL * block->plan->chunk_keys;
+    const struct attention_range begin = heed_attention_range(request, &block->sequence, heed_block_token(block, 0));
+    const struct attention_range end = heed_attention_range(request, &block->sequence, heed_block_token(block, block->rows - 1));
+    if (begin.begin < end.end) {
+        block->first_chunk = begin.begin / HEED_CHUNK;
+        block->last_chunk = ceil_div(end.end, HEED_CHUNK);
+    }
+    place_arrays(block, workspace);
+    load_queries(block);
+    if (request->relative.table)
+        heed_block_load_relative(block);
 }
 
-/* Scores of rows [from, from + rows) of the block, a tile's worth, with keys [at, at + tile_columns) of the chunk. */
-static void score(const struct block *block, int64_t from, int64_t sub, int rows, int at) {
-    const int64_t head_dim = block->plan->request.head_dim;
-    const int columns = block->kernels->tile_columns, *counts = block->counts + sub;
-    const bool all_seen = counts[0] - at >= columns;
-    int limits[HEED_MAX_TILE_ROWS];
-    for (int i = 0; i < rows && !all_seen; i++)
-        limits[i] = counts[i] - at;
+bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows) {
+    const struct heed_attention *request = block->plan->request;
+    const struct attention_chunk *chunk = &block->chunk;
+    const int64_t group = block->plan->group, row = block->first + from, end = chunk->start + chunk->n;
+    const struct attention_range first = heed_attention_range(request, &block->sequence, row / group);
+    const struct attention_range last = heed_attention_range(request, &block->sequence, (row + rows - 1) / group);
+    const bool all_seen = last.begin <= chunk->start && first.end >= end;
+    struct attention_range range = first;
+    int64_t token = row / group, head = row % group;
+    for (int i = 0; i < rows; i++) {
+        block->begins[i] = all_seen ? 0 : (int)max_i64(0, min_i64(range.begin - chunk->start, chunk->n));
+        block->ends[i] = all_seen ? chunk->n : (int)max_i64(0, min_i64(range.end - chunk->start, chunk->n));
+        if (++head == group && !all_seen) {
+            head = 0;
+            range = heed_attention_range(request, &block->sequence, ++token);
+        }
+    }
+    return first.begin < end && last.end > chunk->start;
+}
+
+/* Scores of rows [from + sub, from + sub + rows), a tile's worth, with `columns` keys of the chunk from `at` on. */
+static void score_tile(const struct attention_block *block, int64_t from, int64_t sub, int rows, int at, int columns) {
+    const int64_t head_dim = block->plan->request->head_dim;
+    const struct attention_chunk *chunk = &block->chunk;
+    const int *begins = block->begins + sub, *ends = block->ends + sub;
+    const bool all_seen = block->plan->has_passes || (begins[rows - 1] <= at && ends[0] - at >= columns);
+    int tile_begins[HEED_MAX_TILE_ROWS], tile_ends[HEED_MAX_TILE_ROWS];
+    for (int i = 0; i < rows && !all_seen; i++) {
+        tile_begins[i] = begins[i] - at;
+        tile_ends[i] = ends[i] - at;
+    }
     block->kernels->score_tile(&(struct heed_score_tile){
         .rows = rows,
-        .first = at == 0,
+        .columns = columns,
+        .first = begins[0] >= at,
         .head_dim = head_dim,
         .query = block->query + (from + sub) * head_dim,
         .ldq = head_dim,
-        .keys = block->keys + at / HEED_PANEL * HEED_PANEL * head_dim + at % HEED_PANEL,
-        .limits = all_seen ? NULL : limits,
+        .keys = chunk->keys[at / chunk->key_width] + at % chunk->key_width,
+        .ldk = chunk->key_width,
+        .begins = all_seen ? NULL : tile_begins,
+        .ends = all_seen ? NULL : tile_ends,
         .s = block->scores + sub * HEED_CHUNK + at,
         .row_max = block->row_max + sub * HEED_SUM_LANES,
     });
 }
 
-/* All scores of a sub-block: by columns of keys, which stay in L1 while all rows use them.  Counts never fall from row to row, so a
- * tile's last row tells whether the tile sees a key. */
-static void score_subrows(const struct block *block, int64_t from, int rows, int keys) {
-    const int tile_rows = block->kernels->tile_rows, tile_columns = block->kernels->tile_columns;
-    for (int at = 0; at < keys; at += tile_columns)
+/* By columns of keys, which stay in L1 while all rows use them.  Ranges never go back from row to row, so a tile's first and last
+ * row tell whether it sees a key. */
+void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
+    const int tile_rows = block->kernels->tile_rows;
+    const int columns = (int)min_i64(block->kernels->tile_columns, block->chunk.key_width);
+    for (int at = block->begins[0] / columns * columns; at < block->ends[rows - 1]; at += columns)
         for (int sub = 0; sub < rows; sub += tile_rows) {
             const int in_tile = (int)min_i64(tile_rows, rows - sub);
-            if (at < block->counts[sub + in_tile - 1])
-                score(block, from, sub, in_tile, at);
+            if (at + columns > block->begins[sub] && at < block->ends[sub + in_tile - 1])
+                score_tile(block, from, sub, in_tile, at, columns);
         }
+    for (int i = 0; block->plan->has_passes && i < rows; i++)
+        if (block->begins[i] < block->ends[i])
+            heed_block_pass_scores(block, from + i, i);
 }
 
-static void store_scores(const struct block *block, int64_t from, int rows) {
-    const struct heed_output *weights = &block->plan->request.weights;
+static void store_weights(const struct attention_block *block, int64_t from, int rows) {
+    const struct heed_output *weights = &block->plan->request->weights;
     for (int i = 0; weights->data && i < rows; i++)
-        memcpy(output_row(block, weights, block->first + from + i) + block->start, block->scores + i * HEED_CHUNK,
-               (size_t)block->counts[i] * sizeof(float));
+        if (block->begins[i] < block->ends[i])
+            memcpy(heed_block_output_row(block, weights, from + i) + block->chunk.start + block->begins[i],
+                   block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
 }
 
-static void value_subrows(const struct block *block, int64_t from, int rows) {
+/* The chunk's values, weighted: merged into the running output, or apart. */
+static void value_rows(const struct attention_block *block, int64_t from, int rows) {
     const int tile_rows = block->kernels->tile_rows, tile_columns = block->kernels->tile_columns;
-    const int64_t value_dim = block->plan->request.value_dim, output_ld = block->plan->output_ld;
+    const int64_t value_dim = block->plan->request->value_dim, output_ld = block->plan->output_ld;
+    const bool apart = block->plan->keeps_states;
+    const struct attention_chunk *chunk = &block->chunk;
     for (int sub = 0; sub < rows; sub += tile_rows) {
         const int in_tile = (int)min_i64(tile_rows, rows - sub);
-        if (block->counts[sub + in_tile - 1] == 0)
+        if (block->begins[sub] >= block->ends[sub + in_tile - 1] && !apart)
             continue;
         for (int64_t d = 0; d < value_dim; d += tile_columns)
             block->kernels->value_tile(&(struct heed_value_tile){
                 .rows = in_tile,
                 .columns = (int)min_i64(tile_columns, value_dim - d),
-                .counts = block->counts + sub,
+                .begins = block->begins + sub,
+                .ends = block->ends + sub,
                 .p = block->scores + sub * HEED_CHUNK,
-                .values = block->v + d / HEED_PANEL * block->v_panel + d % HEED_PANEL,
-                .ldv = block->v_ld,
-                .o = block->output + (from + sub) * output_ld + d,
+                .values = chunk->values,
+                .piece_keys = chunk->piece_keys,
+                .offset = d / HEED_PANEL * chunk->value_panel + d % HEED_PANEL,
+                .ldv = chunk->value_ld,
+                .o = (apart ? block->chunk_output + sub * output_ld : block->output + (from + sub) * output_ld) + d,
                 .ldo = output_ld,
-                .keep_old = block->keep_old + sub,
+                .keep_old = apart ? NULL : block->keep_old + sub,
                 .take_new = block->take_new + sub,
             });
     }
 }
 
-/* Keys of the current chunk, of n, that each of the rows [from, from + rows) of the block sees; one division for all of them. */
-static void count_keys(const struct block *block, int64_t from, int rows, int64_t n) {
-    const int64_t row = block->first + from, group = block->plan->group;
-    int64_t token = row / group, head = row % group;
-    for (int i = 0; i < rows; i++) {
-        block->counts[i] = (int)max_i64(0, min_i64(heed_attention_limit(block->plan, token) - block->start, n));
-        if (++head == group) {
-            head = 0;
-            token++;
-        }
-    }
-}
-
-/* Rows [from, from + rows) of the block against the current chunk of n keys. */
-static void attend_subrows(const struct block *block, int64_t from, int rows, int64_t n) {
-    count_keys(block, from, rows, n);
-    if (block->counts[rows - 1] == 0)
+/* Rows [from, from + rows) of the block against the current chunk. */
+static void attend_rows(const struct attention_block *block, float *shared, int64_t from, int rows) {
+    const struct attention_plan *plan = block->plan;
+    if (!heed_block_find_ranges(block, from, rows) && !plan->keeps_states)
         return;
-    score_subrows(block, from, rows, block->counts[rows - 1]);
-    store_scores(block, from, rows);
+    heed_block_score(block, from, rows);
+    store_weights(block, from, rows);
     block->kernels->exp_rows(&(struct heed_exp_rows){.rows = rows,
-                                                     .counts = block->counts,
+                                                     .begins = block->begins,
+                                                     .ends = block->ends,
                                                      .s = block->scores,
                                                      .row_max = block->row_max,
                                                      .chunk_max = block->chunk_max,
                                                      .chunk_sum = block->chunk_sum});
-    block->kernels->merge_rows(&(struct heed_merge_rows){.rows = rows,
-                                                         .max = block->max + from,
-                                                         .sum = block->sum + from,
-                                                         .chunk_max = block->chunk_max,
-                                                         .chunk_sum = block->chunk_sum,
-                                                         .keep_old = block->keep_old,
-                                                         .take_new = block->take_new});
-    value_subrows(block, from, rows);
+    if (plan->splits == 1)
+        block->kernels->merge_rows(&(struct heed_merge_rows){.rows = rows,
+                                                             .max = block->max + from,
+                                                             .sum = block->sum + from,
+                                                             .chunk_max = block->chunk_max,
+                                                             .chunk_sum = block->chunk_sum,
+                                                             .keep_old = block->keep_old,
+                                                             .take_new = block->take_new});
+    value_rows(block, from, rows);
+    if (plan->keeps_states)
+        heed_block_keep_states(block, shared, from, rows);
 }
 
-static float log_sum_exp(const struct attention_plan *plan, float max, float sum) {
-    const float ln2 = 0x1.62e430p-1f;
-    if (sum == 0.0f)
-        return -INFINITY;
-    const float lse = __builtin_fmaf(max, ln2, plan->log(sum));
-    return lse != lse ? __builtin_nanf("") : lse;
-}
-
-static void finish_block(const struct block *block) {
-    const struct heed_attention *request = &block->plan->request;
-    for (int64_t i = 0; i < block->rows; i++) {
-        const int64_t row = block->first + i;
-        block->kernels->finish_row(block->output + i * block->plan->output_ld, request->value_dim, block->sum[i],
-                                   output_row(block, &request->output, row));
-        if (request->lse.data)
-            *output_row(block, &request->lse, row) = log_sum_exp(block->plan, block->max[i], block->sum[i]);
-        if (request->weights.data) {
-            float *weights = output_row(block, &request->weights, row);
-            const int64_t seen = heed_attention_limit(block->plan, row / block->plan->group);
-            block->kernels->weights_row(weights, seen, block->max[i], block->sum[i]);
-            memset(weights + seen, 0, (size_t)(request->key_tokens - seen) * sizeof(float));
+/* Chunks [first, last) in order; false if the call was cancelled. */
+static bool attend_chunks(struct attention_block *block, float *shared, int64_t first, int64_t last) {
+    for (int64_t index = first; index < last; index++) {
+        heed_block_load_keys(block, index);
+        heed_block_load_values(block);
+        for (int64_t from = 0; from < block->rows; from += HEED_ATTENTION_SUBROWS) {
+            if (heed_exec_cancelled(block->plan->exec))
+                return false;
+            attend_rows(block, shared, from, (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from));
         }
     }
+    return true;
 }
 
-void heed_attention_block(const struct attention_plan *plan, int64_t task, float *workspace) {
-    struct block block;
-    open_block(&block, plan, task, workspace);
-    load_queries(&block);
-    const int64_t keys = heed_attention_limit(plan, (block.first + block.rows - 1) / plan->group);
-    for (block.start = 0; block.start < keys; block.start += HEED_CHUNK) {
-        const int64_t n = min_i64(HEED_CHUNK, keys - block.start);
-        load_chunk(&block, n);
-        for (int64_t from = 0; from < block.rows; from += HEED_ATTENTION_SUBROWS)
-            attend_subrows(&block, from, (int)min_i64(HEED_ATTENTION_SUBROWS, block.rows - from), n);
+static void fill(float *x, int64_t n, float value) {
+    for (int64_t i = 0; i < n; i++)
+        x[i] = value;
+}
+
+/* What lies outside a row's range in a row of weights or scores. */
+static void fill_unseen(const struct attention_block *block, float *row, struct attention_range range, float value) {
+    const int64_t columns = block->plan->columns;
+    if (range.begin >= range.end)
+        range = (struct attention_range){0, 0};
+    fill(row, range.begin, value);
+    fill(row + range.end, columns - range.end, value);
+}
+
+static void finish_row(const struct attention_block *block, float *shared, int64_t row) {
+    const struct heed_attention *request = block->plan->request;
+    const struct attention_range range = heed_attention_range(request, &block->sequence, heed_block_token(block, row));
+    const float max = block->max[row], sum = block->sum[row];
+    if (request->output.data)
+        block->kernels->finish_row(block->output + row * block->plan->output_ld, request->value_dim, sum,
+                                   heed_block_output_row(block, &request->output, row));
+    if (request->lse.data)
+        *heed_block_output_row(block, &request->lse, row) = heed_log_sum_exp(max, sum);
+    if (request->weights.data) {
+        float *weights = heed_block_output_row(block, &request->weights, row);
+        if (range.begin < range.end)
+            block->kernels->weights_row(weights + range.begin, range.end - range.begin, max, sum);
+        fill_unseen(block, weights, range, 0.0f);
     }
-    finish_block(&block);
+    if (request->scores.data)
+        fill_unseen(block, heed_block_output_row(block, &request->scores, row), range, -INFINITY);
+    if (request->mass.data) {
+        float *final = heed_block_row_max_sum(block, shared, row);
+        final[0] = max;
+        final[1] = sum;
+    }
+}
+
+/* A part of the chunks of a head's only block. */
+static bool run_split(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
+    struct attention_block block;
+    const int64_t head = task / plan->splits, split = task % plan->splits;
+    heed_block_open(&block, plan, head, 0, plan->block_rows, workspace);
+    if (block.rows <= 0)
+        return true;
+    const int64_t each = ceil_div(block.last_chunk - block.first_chunk, plan->splits), first = block.first_chunk + split * each;
+    if (!attend_chunks(&block, shared, first, min_i64(first + each, block.last_chunk)))
+        return false;
+    atomic_int *splits_left = (atomic_int *)(shared + plan->layout.splits_left) + head;
+    if (atomic_fetch_sub_explicit(splits_left, 1, memory_order_acq_rel) > 1)
+        return true;
+    heed_block_start_states(&block);
+    heed_block_merge_states(&block, shared);
+    if (plan->request->states.output.data)
+        heed_block_keep_unseen_states(&block);
+    for (int64_t row = 0; row < block.rows; row++)
+        finish_row(&block, shared, row);
+    return true;
+}
+
+bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
+    struct attention_block block;
+    if (plan->splits > 1)
+        return run_split(plan, task, shared, workspace);
+    /* Late blocks see more keys when causal: started first, they do not end last. */
+    const int64_t index = plan->blocks - 1 - task % plan->blocks;
+    heed_block_open(&block, plan, task / plan->blocks, index * plan->block_rows, plan->block_rows, workspace);
+    if (block.rows <= 0)
+        return true;
+    heed_block_start_states(&block);
+    if (!attend_chunks(&block, shared, block.first_chunk, block.last_chunk))
+        return false;
+    if (plan->request->states.output.data)
+        heed_block_keep_unseen_states(&block);
+    for (int64_t row = 0; row < block.rows; row++)
+        finish_row(&block, shared, row);
+    return true;
 }

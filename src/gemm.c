@@ -20,6 +20,7 @@ enum {
 
 struct gemm_run {
     const struct heed_gemm *request;
+    const struct heed_exec *exec;
     const struct heed_kernels *kernels;
     int64_t k, block_k;
     int64_t task_rows, task_columns;
@@ -116,7 +117,7 @@ static void multiply_block(struct gemm_block *block, float *workspace) {
     } while (block->start < run->k);
 }
 
-static void run_task(void *context, int64_t task, int worker) {
+static bool run_task(void *context, int64_t task, int worker) {
     const struct gemm_run *run = context;
     const struct heed_gemm *request = run->request;
     float *workspace = run->workspace + worker * run->worker_floats;
@@ -127,9 +128,12 @@ static void run_task(void *context, int64_t task, int worker) {
         block.columns = min_i64(HEED_PANEL, column_end - block.column);
         for (block.row = row; block.row < row_end; block.row += run->block_rows) {
             block.rows = min_i64(run->block_rows, row_end - block.row);
+            if (heed_exec_cancelled(run->exec))
+                return false;
             multiply_block(&block, workspace);
         }
     }
+    return true;
 }
 
 /* Columns are cut first: each task then packs its own part of b once.  Rows are cut where there are too few columns. */
@@ -155,20 +159,20 @@ static int64_t plan_workspace(struct gemm_run *run) {
 
 static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_exec *exec,
                                      const struct heed_kernels *kernels) {
-    struct gemm_run run = {.request = request, .kernels = kernels, .k = heed_gemm_reads_ab(request) ? request->k : 0};
+    struct gemm_run run = {.request = request, .exec = exec, .kernels = kernels, .k = heed_gemm_reads_ab(request) ? request->k : 0};
     struct heed_workspace workspace;
     run.block_k = request->transpose_a ? HEED_PANEL : BLOCK_K;
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)max_i64(run.k, 1);
     const int64_t tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, flops));
     const int workers = heed_schedule_workers(exec, tasks, flops);
     run.worker_floats = plan_workspace(&run);
-    const enum heed_status status = workspace_open(&workspace, workers * run.worker_floats);
+    enum heed_status status = workspace_open(&workspace, workers * run.worker_floats);
     if (status)
         return status;
     run.workspace = workspace.data;
-    heed_schedule_run(exec, workers, tasks, run_task, &run);
+    status = heed_schedule_run(exec, workers, tasks, run_task, &run);
     workspace_close(&workspace);
-    return HEED_OK;
+    return status;
 }
 
 HEED_API enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec) {
@@ -192,7 +196,7 @@ struct pack_run {
     float *packed;
 };
 
-static void pack_task(void *context, int64_t task, int worker) {
+static bool pack_task(void *context, int64_t task, int worker) {
     const struct pack_run *run = context;
     const struct heed_gemm *request = run->request;
     const int64_t column = task * HEED_PANEL;
@@ -203,6 +207,7 @@ static void pack_task(void *context, int64_t task, int worker) {
         run->kernels->pack_transposed(request->b + column * request->ldb, request->ldb, request->k, columns, panel);
     else
         run->kernels->pack(request->b + column, request->ldb, request->k, columns, panel);
+    return true;
 }
 
 HEED_API enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, float *packed_b, const struct heed_exec *exec) {
@@ -217,6 +222,5 @@ HEED_API enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, float *
     struct pack_run run = {gemm, kernels, packed_b};
     const int64_t panels = ceil_div(gemm->n, HEED_PANEL);
     const double bytes = 8.0 * (double)gemm->n * (double)gemm->k;
-    heed_schedule_run(exec, heed_schedule_workers(exec, panels, bytes), panels, pack_task, &run);
-    return HEED_OK;
+    return heed_schedule_run(exec, heed_schedule_workers(exec, panels, bytes), panels, pack_task, &run);
 }

@@ -36,29 +36,29 @@ struct heed_gemm_tile {
     int64_t ldc;
 };
 
-/* Scores of tile_rows queries (or fewer) with tile_columns keys: s[i][j] = chain over d of query[i][d] * keys[d][j], then -inf
- * where j >= limits[i] (limits NULL: no limit).  Lane-wise maxima go to row_max[i][0..15]: of this tile alone if `first`, else of
- * it and what is there. keys has leading dimension HEED_PANEL, s and row_max have HEED_CHUNK and HEED_SUM_LANES; keys, s and
- * row_max are aligned to 64. */
+/* Scores of tile_rows queries (or fewer) with tile_columns keys (or fewer, whole vectors): s[i][j] = chain over d of query[i][d] *
+ * keys[d][j], then -inf where j < begins[i] or j >= ends[i] (both NULL: nowhere).  Lane-wise maxima go to row_max[i][0..15]: of
+ * this tile alone if `first`, else of it and what is there.  keys has leading dimension ldk; s and row_max have HEED_CHUNK and
+ * HEED_SUM_LANES. */
 struct heed_score_tile {
-    int rows;
+    int rows, columns;
     bool first;
     int64_t head_dim;
     const float *query;
     int64_t ldq;
     const float *keys;
-    const int *limits;
+    int64_t ldk;
+    const int *begins, *ends;
     float *s;
     float *row_max;
 };
 
-/* The softmax of one chunk, rows apart: with n = counts[i] keys seen by row i,
- *   chunk_max[i] = max of row_max[i][..] (-inf if n is 0);  s[i][j] = exp2(s[i][j] - chunk_max[i]);  chunk_sum[i] = sum of
- * s[i][0..n-1]. s[i][n..] up to n rounded up to whole vectors holds -inf on entry, 0 on return; s has leading dimension HEED_CHUNK.
- */
+/* The softmax of one chunk, rows apart: with row i seeing the keys begins[i] <= j < ends[i],
+ *   chunk_max[i] = max of row_max[i][..] (-inf if there are none);  s[i][j] = exp2(s[i][j] - chunk_max[i]);  chunk_sum[i] = their
+ * sum. The keys around these, out to multiples of 16, hold -inf on entry; s has leading dimension HEED_CHUNK. */
 struct heed_exp_rows {
     int rows;
-    const int *counts;
+    const int *begins, *ends;
     float *s;
     const float *row_max;
     float *chunk_max;
@@ -78,14 +78,17 @@ struct heed_merge_rows {
     float *take_new;
 };
 
-/* o[i][d] = fma(o[i][d], keep_old[i], chain * take_new[i]), chain over j < counts[i] of p[i][j] * values[j][d], from 0.
- * rows <= tile_rows; columns <= tile_columns; values and o are readable, o writable, up to columns rounded up to whole vectors; p
- * has leading dimension HEED_CHUNK.  Row i uses no value at or after counts[i]. */
+/* o[i][d] = fma(o[i][d], keep_old[i], chain * take_new[i]), chain over begins[i] <= j < ends[i] of p[i][j] * value[j][d], from 0;
+ * with keep_old NULL o[i][d] = chain + 0.  Value j is values[j / piece_keys][offset + j % piece_keys * ldv + d]: pages, or one
+ * piece. rows <= tile_rows; columns <= tile_columns; values and o are readable, o writable, up to columns rounded up to whole
+ * vectors; p has leading dimension HEED_CHUNK.  Row i uses no value that it does not see. */
 struct heed_value_tile {
     int rows, columns;
-    const int *counts;
+    const int *begins, *ends;
     const float *p;
-    const float *values;
+    const float *const *values;
+    int piece_keys;
+    int64_t offset;
     int64_t ldv;
     float *o;
     int64_t ldo;
@@ -104,6 +107,8 @@ struct heed_kernels {
      * src[j * ld + p].  panel is aligned to 64 bytes only if the caller wants speed. */
     void (*pack)(const float *src, int64_t ld, int64_t k, int columns, float *panel);
     void (*pack_transposed)(const float *src, int64_t ld, int64_t k, int columns, float *panel);
+    /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */
+    void (*store_keys)(const float *src, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
 
     void (*gemm_tile)(const struct heed_gemm_tile *tile);
     void (*score_tile)(const struct heed_score_tile *tile);
@@ -111,7 +116,22 @@ struct heed_kernels {
     void (*merge_rows)(const struct heed_merge_rows *block);
     void (*value_tile)(const struct heed_value_tile *tile);
 
-    /* y[i] = x[i] * factor */
+    /* Terms of a score: x[i] = cap * tanh(x[i] * (1 / cap)); x[i] += y[i]; x[i] = fma(-slope, |distance - (first + i)|, x[i]).
+     * Where y[i] is -inf, x[i] becomes -inf, NaN too. */
+    void (*softcap_row)(float *x, int64_t n, float cap);
+    void (*add_row)(float *x, int64_t n, const float *y);
+    void (*alibi_row)(float *x, int64_t n, float slope, float distance, int first);
+    /* x[i] = -inf where mask[i] is 0 */
+    void (*hide_row)(float *x, int64_t n, const uint8_t *mask);
+    /* What score_tile leaves undone for a row of scores with terms: s[j] *= factor for begin <= j < end, -inf around them out to
+     * multiples of 16, lane-wise maxima to row_max[0..15].  0 <= begin < end <= HEED_CHUNK. */
+    void (*seal_row)(float *s, int begin, int end, float factor, float *row_max);
+    /* o[i] = fma(o[i], keep_old, x[i] * take_new); o is readable and writable up to whole vectors. */
+    void (*merge_row)(float *o, const float *x, int64_t n, float keep_old, float take_new);
+    /* y[i] += exp2(z[i] - max) * (1 / sum); NaN if sum is NaN, nothing if it is 0. */
+    void (*mass_row)(float *y, const float *z, int64_t n, float max, float sum);
+
+    /* y[i] = x[i] * factor + 0; NaNs become the one NaN. */
     void (*scale)(const float *x, int64_t n, float factor, float *y);
     /* y[i] = x[i] * (1 / sum) + 0; 0 if sum is 0; NaNs become the one NaN.  x is readable up to n rounded up to whole vectors. */
     void (*finish_row)(const float *x, int64_t n, float sum, float *y);
@@ -122,8 +142,6 @@ struct heed_kernels {
     /* Rotary embedding of n pairs: ya[i] = fma(a[i], cos[i], -(b[i] * sin[i])), yb[i] = fma(b[i], cos[i], a[i] * sin[i]); NaNs
      * become the one NaN.  ya may be a, and yb b. */
     void (*rope)(const float *a, const float *b, const float *cos, const float *sin, int64_t n, float *ya, float *yb);
-    /* panel[d * ldp + j] = keys[j * ldk + d] for d < depth, j < count, bit by bit. */
-    void (*store_keys)(const float *keys, int64_t ldk, int64_t depth, int count, float *panel, int64_t ldp);
     /* y[i] = 2^x[i] for x <= 0: 0 below -126, NaN for NaN; at most 1 ULP from the true value.  What the kernels above use, for
      * tests. */
     void (*exp2)(const float *x, int64_t n, float *y);

@@ -16,7 +16,11 @@ enum heed_status heed_check_range(const char *name, int64_t value, int64_t least
     return HEED_OK;
 }
 
-/* Floats from the first to the last element; -1 if their bytes do not fit into a pointer difference. */
+static int64_t element_bytes(const struct heed_region *region) {
+    return region->element_bytes ? region->element_bytes : (int64_t)sizeof(float);
+}
+
+/* Elements from the first to the last; -1 if their bytes do not fit into a pointer difference. */
 static int64_t span_of(const struct heed_region *region) {
     int64_t span = region->width;
     for (int i = 0; i < HEED_REGION_DIMS; i++) {
@@ -24,7 +28,11 @@ static int64_t span_of(const struct heed_region *region) {
         if (__builtin_mul_overflow(region->count[i] - 1, region->stride[i], &step) || __builtin_add_overflow(span, step, &span))
             return -1;
     }
-    return span <= PTRDIFF_MAX / (int64_t)sizeof(float) ? span : -1;
+    return span <= PTRDIFF_MAX / element_bytes(region) ? span : -1;
+}
+
+static uintptr_t end_of(const struct heed_region *region, int64_t span) {
+    return (uintptr_t)region->data + (uintptr_t)(span * element_bytes(region));
 }
 
 static bool is_empty(const struct heed_region *region) {
@@ -43,16 +51,17 @@ enum heed_status heed_region_check(struct heed_region *region) {
     if (is_empty(region))
         return HEED_OK;
     const int64_t span = span_of(region);
-    if (span < 0 || (uintptr_t)region->data + (uintptr_t)span * sizeof(float) < (uintptr_t)region->data)
+    if (span < 0 || end_of(region, span) < (uintptr_t)region->data)
         return heed_fail(HEED_INVALID_ARGUMENT,
                          "%s is too large for the address space: %" PRId64 " x %" PRId64 " x %" PRId64 " rows of %" PRId64
                          ", strides %" PRId64 ", %" PRId64 ", %" PRId64,
                          region->name, region->count[0], region->count[1], region->count[2], region->width, region->stride[0],
                          region->stride[1], region->stride[2]);
     if (!region->data)
-        return heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL, but has %" PRId64 " floats", region->name, span);
-    if ((uintptr_t)region->data % _Alignof(float))
-        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, not aligned to float", region->name, (const void *)region->data);
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL, but has %" PRId64 " elements", region->name, span);
+    if ((uintptr_t)region->data % (uintptr_t)element_bytes(region))
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, not aligned to its elements of %d bytes", region->name, region->data,
+                         (int)element_bytes(region));
     region->span = span;
     return HEED_OK;
 }
@@ -110,17 +119,15 @@ static int64_t width_of_period(const struct heed_region *region, int64_t *period
 
 enum heed_status heed_region_check_apart(const struct heed_region *output, const struct heed_region *other) {
     const uintptr_t a = (uintptr_t)output->data, b = (uintptr_t)other->data;
-    if (output->span == 0 || other->span == 0 || a + (uintptr_t)output->span * sizeof(float) <= b ||
-        b + (uintptr_t)other->span * sizeof(float) <= a)
+    if (output->span == 0 || other->span == 0 || end_of(output, output->span) <= b || end_of(other, other->span) <= a)
         return HEED_OK;
     int64_t period = 0;
     const int64_t output_width = width_of_period(output, &period), other_width = width_of_period(other, &period);
-    if (period > 0) {
+    if (period > 0 && element_bytes(output) == sizeof(float) && element_bytes(other) == sizeof(float)) {
         const int64_t distance = b >= a ? (int64_t)((b - a) / sizeof(float)) : -(int64_t)((a - b) / sizeof(float));
         const int64_t start = ((distance % period) + period) % period; /* of other, in output's period */
         if (start >= output_width && start + other_width <= period)
             return HEED_OK;
     }
-    return heed_fail(HEED_INVALID_ARGUMENT, "%s (at %p) overlaps %s (at %p)", output->name, (const void *)output->data, other->name,
-                     (const void *)other->data);
+    return heed_fail(HEED_INVALID_ARGUMENT, "%s (at %p) overlaps %s (at %p)", output->name, output->data, other->name, other->data);
 }

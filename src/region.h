@@ -8,23 +8,24 @@
 
 enum { HEED_REGION_DIMS = 3 };
 
-/* Rows of `width` contiguous floats, count[0] x count[1] x count[2] of them, `stride` floats apart. */
+/* Rows of `width` contiguous elements, count[0] x count[1] x count[2] of them, `stride` elements apart. */
 struct heed_region {
     const char *name; /* the field in messages */
-    const float *data;
+    const void *data;
+    int element_bytes; /* also their alignment; 0: those of a float */
     int64_t width;
     int64_t count[HEED_REGION_DIMS];
     int64_t stride[HEED_REGION_DIMS];
     const char *stride_name[HEED_REGION_DIMS];
-    int64_t span; /* set by heed_region_check: floats from the first to the last, 0 if there are none */
+    int64_t span; /* set by heed_region_check: elements from the first to the last, 0 if there are none */
 };
 
-/* Strides not negative, every element within the address space, data there and aligned to float; sets span. */
+/* Strides not negative, every element within the address space, data there and aligned; sets span. */
 enum heed_status heed_region_check(struct heed_region *region);
 /* No two rows of an output share an element: taken by ascending stride, each dimension steps over all of those before it. */
 enum heed_status heed_region_check_rows_apart(const struct heed_region *region);
-/* Nothing of `output` is in `other`.  Exact for tensors apart in memory and for those that interleave with a common period (columns
- * of one packed buffer); stranger patterns count as overlap. */
+/* Nothing of `output` is in `other`.  Exact for tensors apart in memory and for floats that interleave with a common period
+ * (columns of one packed buffer); stranger patterns count as overlap. */
 enum heed_status heed_region_check_apart(const struct heed_region *output, const struct heed_region *other);
 
 /* value in [least, most], else a message "name is value, must be ..." */

@@ -20,7 +20,9 @@
 
 struct run {
     _Atomic int64_t next;
+    atomic_bool cancelled;
     int64_t tasks;
+    const struct heed_exec *exec;
     heed_task_fn *fn;
     void *context;
 };
@@ -32,6 +34,8 @@ enum heed_status heed_exec_check(const struct heed_exec *exec) {
         return heed_fail(HEED_INVALID_ARGUMENT, "exec.num_threads is NULL, but exec.run is set");
     return heed_check_range("exec.threads", exec->threads, 0, HEED_MAX_WORKERS);
 }
+
+bool heed_exec_cancelled(const struct heed_exec *exec) { return exec && exec->cancelled && exec->cancelled(exec->cancel_context); }
 
 bool heed_schedule_has_openmp(void) { return HEED_HAVE_OPENMP; }
 
@@ -64,24 +68,36 @@ static void work(void *context, int worker) {
     struct run *run = context;
     const uint64_t callers = heed_fp_begin();
     int64_t task;
-    while ((task = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < run->tasks)
-        run->fn(run->context, task, worker);
+    while ((task = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < run->tasks) {
+        if (atomic_load_explicit(&run->cancelled, memory_order_relaxed))
+            break;
+        if (heed_exec_cancelled(run->exec) || !run->fn(run->context, task, worker))
+            atomic_store_explicit(&run->cancelled, true, memory_order_relaxed);
+    }
     heed_fp_end(callers);
 }
 
-void heed_schedule_run(const struct heed_exec *exec, int workers, int64_t tasks, heed_task_fn *fn, void *context) {
-    struct run run = {.tasks = tasks, .fn = fn, .context = context};
-    atomic_init(&run.next, 0);
+static void run_workers(const struct heed_exec *exec, int workers, struct run *run) {
     if (workers > 1 && exec && exec->run) {
-        exec->run(exec->pool, workers, work, &run);
+        exec->run(exec->pool, workers, work, run);
         return;
     }
 #if HEED_HAVE_OPENMP
     if (workers > 1) {
 #pragma omp parallel num_threads(workers)
-        work(&run, omp_get_thread_num());
+        work(run, omp_get_thread_num());
         return;
     }
 #endif
-    work(&run, 0);
+    work(run, 0);
+}
+
+enum heed_status heed_schedule_run(const struct heed_exec *exec, int workers, int64_t tasks, heed_task_fn *fn, void *context) {
+    struct run run = {.tasks = tasks, .exec = exec, .fn = fn, .context = context};
+    atomic_init(&run.next, 0);
+    atomic_init(&run.cancelled, false);
+    run_workers(exec, workers, &run);
+    if (atomic_load_explicit(&run.cancelled, memory_order_relaxed))
+        return heed_fail(HEED_CANCELLED, "exec.cancelled was true");
+    return HEED_OK;
 }

@@ -9,16 +9,20 @@
 
 enum { HEED_MAX_WORKERS = 1024 };
 
-/* One of many independent tasks; worker < the number of workers, and no two tasks run at once with the same worker. */
-typedef void heed_task_fn(void *context, int64_t task, int worker);
+/* One of many independent tasks; worker < the number of workers, and no two tasks run at once with the same worker.  False: it was
+ * cancelled, and no other task need run. */
+typedef bool heed_task_fn(void *context, int64_t task, int worker);
 
 enum heed_status heed_exec_check(const struct heed_exec *exec);
 /* Workers that a call may use: exec's wish, or all that OpenMP or the pool offers. */
 int heed_schedule_threads(const struct heed_exec *exec);
 /* Workers for `tasks` tasks of `flops` operations in all: 1 where waking a thread costs more than it saves. */
 int heed_schedule_workers(const struct heed_exec *exec, int64_t tasks, double flops);
-/* Runs fn(context, task, worker) for all tasks, lowest first as workers get free, and waits. */
-void heed_schedule_run(const struct heed_exec *exec, int workers, int64_t tasks, heed_task_fn *fn, void *context);
+/* Runs fn(context, task, worker) for all tasks, lowest first as workers get free, and waits.  HEED_CANCELLED if exec or a task said
+ * so before all had run. */
+enum heed_status heed_schedule_run(const struct heed_exec *exec, int workers, int64_t tasks, heed_task_fn *fn, void *context);
+/* Whether the caller wants no more of the call: to be asked by tasks that take longer than some tens of microseconds. */
+bool heed_exec_cancelled(const struct heed_exec *exec);
 bool heed_schedule_has_openmp(void);
 
 #endif

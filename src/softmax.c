@@ -67,7 +67,7 @@ static enum heed_status check(const struct heed_softmax *request) {
     return HEED_OK;
 }
 
-static void run_task(void *context, int64_t task, int worker) {
+static bool run_task(void *context, int64_t task, int worker) {
     const struct softmax_run *run = context;
     const struct heed_softmax *request = run->request;
     const int64_t end = min_i64(request->rows, (task + 1) * run->task_rows);
@@ -78,15 +78,17 @@ static void run_task(void *context, int64_t task, int worker) {
         run->kernels->softmax_row(request->input + i * request->input_stride, n, run->factor, output);
         memset(output + n, 0, (size_t)(request->columns - n) * sizeof(float));
     }
+    return true;
 }
 
-static void run_rows(const struct heed_softmax *request, const struct heed_exec *exec, const struct heed_kernels *kernels) {
+static enum heed_status run_rows(const struct heed_softmax *request, const struct heed_exec *exec,
+                                 const struct heed_kernels *kernels) {
     const float log2e = 0x1.715476p+0f;
     struct softmax_run run = {request, kernels, (request->scale != 0.0f ? request->scale : 1.0f) * log2e,
                               max_i64(1, TASK_FLOATS / request->columns)};
     const int64_t tasks = ceil_div(request->rows, run.task_rows);
     const double flops = FLOPS_PER_ELEMENT * (double)request->rows * (double)request->columns;
-    heed_schedule_run(exec, heed_schedule_workers(exec, tasks, flops), tasks, run_task, &run);
+    return heed_schedule_run(exec, heed_schedule_workers(exec, tasks, flops), tasks, run_task, &run);
 }
 
 HEED_API enum heed_status heed_softmax(const struct heed_softmax *softmax, const struct heed_exec *exec) {
@@ -99,7 +101,7 @@ HEED_API enum heed_status heed_softmax(const struct heed_softmax *softmax, const
     if (status || softmax->rows == 0 || softmax->columns == 0)
         return status;
     const uint64_t callers = heed_fp_begin();
-    run_rows(softmax, exec, kernels);
+    status = run_rows(softmax, exec, kernels);
     heed_fp_end(callers);
-    return HEED_OK;
+    return status;
 }

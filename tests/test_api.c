@@ -100,8 +100,8 @@ START_TEST(test_api_attention_sizes) {
     REFUSED(attention, r.value_dim = 0, "value_dim", "0");
     REFUSED(attention, r.value_dim = -6, "value_dim", "-6");
     REFUSED(attention, r.batch = INT64_MAX, "query", "9223372036854775807");
-    REFUSED(attention, r.query_tokens = INT64_MAX, "query", "9223372036854775807");
-    REFUSED(attention, r.key_tokens = INT64_MAX / 4, "key", "2305843009213693951");
+    REFUSED(attention, r.query_tokens = INT64_MAX, "query_tokens", "9223372036854775807");
+    REFUSED(attention, r.key_tokens = INT64_MAX / 4, "key_tokens", "2305843009213693951");
     REFUSED(attention, r.head_dim = INT64_MAX, "head_dim", "9223372036854775807");
     REFUSED(attention, r.value_dim = INT64_MAX, "value_dim", "9223372036854775807");
     REFUSED(attention, r.scale = NAN, "scale", "nan");
@@ -116,7 +116,7 @@ START_TEST(test_api_attention_tensors) {
     REFUSED(attention, r.query.data = NULL, "query", "NULL");
     REFUSED(attention, r.key.data = NULL, "key", "NULL");
     REFUSED(attention, r.value.data = NULL, "value", "NULL");
-    REFUSED(attention, r.output.data = NULL, "output", "NULL");
+    REFUSED(attention, r.output.data = r.weights.data = r.lse.data = NULL, "output", "NULL");
     REFUSED(attention, r.query.data = misaligned(memory + QUERY), "query", "align");
     REFUSED(attention, r.output.data = misaligned(memory + OUTPUT), "output", "align");
     REFUSED(attention, r.query.token_stride = -4, "query.token_stride", "-4");

@@ -30,11 +30,13 @@ struct score_case {
 
 static void run_score_tiles(const struct heed_kernels *table, const struct score_case *whole, struct heed_score_tile tile) {
     const struct heed_score_tile first = tile;
+    static const int begins[MAX_ROWS];
     int limits[MAX_ROWS];
     for (int i = 0; i < whole->rows; i += table->tile_rows) {
         for (int j = 0; j < whole->columns; j += table->tile_columns) {
             tile = first;
             tile.rows = whole->rows - i < table->tile_rows ? whole->rows - i : table->tile_rows;
+            tile.columns = whole->columns - j < table->tile_columns ? whole->columns - j : table->tile_columns;
             tile.first = first.first && j == 0;
             tile.query += i * tile.ldq;
             tile.keys += j;
@@ -42,7 +44,8 @@ static void run_score_tiles(const struct heed_kernels *table, const struct score
             tile.row_max += i * HEED_SUM_LANES;
             for (int r = 0; whole->limits && r < tile.rows; r++)
                 limits[r] = whole->limits[i + r] - j;
-            tile.limits = whole->limits ? limits : NULL;
+            tile.begins = whole->limits ? begins : NULL;
+            tile.ends = whole->limits ? limits : NULL;
             table->score_tile(&tile);
         }
     }
@@ -64,6 +67,7 @@ static void compute_scores(const struct heed_kernels *table, const struct score_
                                              .query = query.data,
                                              .ldq = query.stride[2],
                                              .keys = keys.data,
+                                             .ldk = HEED_PANEL,
                                              .s = scores.data,
                                              .row_max = row_max.data});
     must(tensor_take(&scores, s));
@@ -133,17 +137,23 @@ static void compute_exp(const struct heed_kernels *table, int rows, const int *c
     float lanes[MAX_ROWS * HEED_SUM_LANES];
     for (int i = 0; i < rows; i++) {
         for (int64_t j = counts[i]; j < HEED_CHUNK; j++)
-            s[i * HEED_CHUNK + j] = j < round_up(counts[i], table->lanes) ? -INFINITY : 7.0f;
+            s[i * HEED_CHUNK + j] = j < round_up(counts[i], HEED_SUM_LANES) ? -INFINITY : 7.0f;
         for (int lane = 0; lane < HEED_SUM_LANES; lane++)
             lanes[i * HEED_SUM_LANES + lane] =
                 lane < table->lanes ? max_of(s + i * HEED_CHUNK + lane, counts[i] - lane, table->lanes) : NAN;
     }
+    static const int none[MAX_ROWS];
     struct tensor scores = matrix(rows, HEED_CHUNK, HEED_CHUNK, any_placement(rng), NULL);
     struct tensor row_max = matrix(rows, HEED_SUM_LANES, HEED_SUM_LANES, any_placement(rng), lanes);
     struct tensor max = matrix(1, rows, rows, any_placement(rng), NULL), sum = matrix(1, rows, rows, any_placement(rng), NULL);
     tensor_put(&scores, s);
-    table->exp_rows(&(struct heed_exp_rows){
-        .rows = rows, .counts = counts, .s = scores.data, .row_max = row_max.data, .chunk_max = max.data, .chunk_sum = sum.data});
+    table->exp_rows(&(struct heed_exp_rows){.rows = rows,
+                                            .begins = none,
+                                            .ends = counts,
+                                            .s = scores.data,
+                                            .row_max = row_max.data,
+                                            .chunk_max = max.data,
+                                            .chunk_sum = sum.data});
     must(tensor_take(&scores, result->s));
     must(tensor_take(&max, result->max));
     must(tensor_take(&sum, result->sum));
@@ -153,7 +163,8 @@ static void compute_exp(const struct heed_kernels *table, int rows, const int *c
         tensor_free(all[i]);
     for (int i = 0; i < rows; i++)
         for (int64_t j = counts[i]; j < HEED_CHUNK; j++)
-            ck_assert(result->s[i * HEED_CHUNK + j] == (j < round_up(counts[i], table->lanes) ? 0.0f : 7.0f));
+            ck_assert(j < round_up(counts[i], table->lanes) ? result->s[i * HEED_CHUNK + j] == 0.0f
+                                                            : result->s[i * HEED_CHUNK + j] == s[i * HEED_CHUNK + j]);
 }
 
 static void check_exp_rows(const struct heed_kernels *table, struct rng *rng, int rows) {
@@ -249,9 +260,10 @@ static void run_value_tiles(const struct heed_kernels *table, const struct value
             struct heed_value_tile tile = *whole;
             tile.rows = c->rows - i < table->tile_rows ? c->rows - i : table->tile_rows;
             tile.columns = c->columns - j < table->tile_columns ? c->columns - j : table->tile_columns;
-            tile.counts += i;
+            tile.begins += i;
+            tile.ends += i;
             tile.p += i * HEED_CHUNK;
-            tile.values += j;
+            tile.offset = j;
             tile.o += i * tile.ldo + j;
             tile.keep_old += i;
             tile.take_new += i;
@@ -271,10 +283,14 @@ static void compute_values(const struct heed_kernels *table, const struct value_
         padded[j] = j % room < c->columns ? c->o[j / room * c->columns + j % room] : 1.0f;
     struct tensor o = matrix(c->rows, room, room + rng_range(rng, 0, 3), any_placement(rng), NULL);
     tensor_put(&o, padded);
+    static const int none[MAX_ROWS];
+    const float *piece = values.data;
     run_value_tiles(table, c,
-                    &(struct heed_value_tile){.counts = c->counts,
+                    &(struct heed_value_tile){.begins = none,
+                                              .ends = c->counts,
+                                              .piece_keys = HEED_CHUNK,
                                               .p = p.data,
-                                              .values = values.data,
+                                              .values = &piece,
                                               .ldv = values.stride[2],
                                               .o = o.data,
                                               .ldo = o.stride[2],

@@ -71,6 +71,14 @@ INLINE void v_transpose(vf r[VF_LANES]) {
     r[3] = vcombine_f32(vget_high_f32(top.val[1]), vget_high_f32(bottom.val[1]));
 }
 
+INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
+    uint32_t lanes[VF_LANES] = {1, 1, 1, 1};
+    for (int64_t i = 0; i < n && i < VF_LANES; i++)
+        lanes[i] = p[i];
+    return vbslq_f32(vceqzq_u32(vld1q_u32(lanes)), vdupq_n_f32(-INFINITY), x);
+}
+
+INLINE vf v_tanh(vf x) { return Sleef_finz_tanhf4_u10advsimd(x); }
 INLINE float v_log1(float x) { return Sleef_finz_logf1_u10purecfma(x); }
 
 #endif

@@ -43,14 +43,17 @@ INLINE vf v_exp2_scale(vf r, vf n, vf x) {
     power.bits = (uint32_t)((int32_t)n + 127) << 23;
     return r * power.value;
 }
+INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) { return n > 0 && !*p ? -INFINITY : x; }
 INLINE float v_sum(vf x) { return x; }
 INLINE float v_hmax(vf x) { return x; }
 INLINE void v_transpose(vf r[VF_LANES]) { (void)r; }
 
 /* SLEEF's functions for FMA hardware raise SIGILL without it. */
 #ifdef FP_FAST_FMAF
+INLINE vf v_tanh(vf x) { return Sleef_finz_tanhf1_u10purecfma(x); }
 INLINE float v_log1(float x) { return Sleef_finz_logf1_u10purecfma(x); }
 #else
+INLINE vf v_tanh(vf x) { return Sleef_cinz_tanhf1_u10purec(x); }
 INLINE float v_log1(float x) { return Sleef_cinz_logf1_u10purec(x); }
 #endif
 

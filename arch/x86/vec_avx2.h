@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <math.h>
 #include <sleef.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -81,6 +82,14 @@ INLINE void v_transpose(vf r[VF_LANES]) {
     }
 }
 
+INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
+    uint8_t bytes[VF_LANES] = {1, 1, 1, 1, 1, 1, 1, 1};
+    memcpy(bytes, p, n > VF_LANES ? VF_LANES : n > 0 ? (size_t)n : 0);
+    const __m256i lanes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)bytes));
+    return _mm256_blendv_ps(x, v_set1(-INFINITY), _mm256_castsi256_ps(_mm256_cmpeq_epi32(lanes, _mm256_setzero_si256())));
+}
+
+INLINE vf v_tanh(vf x) { return Sleef_finz_tanhf8_u10avx2(x); }
 INLINE float v_log1(float x) { return Sleef_finz_logf1_u10purecfma(x); }
 
 #endif

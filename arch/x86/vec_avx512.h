@@ -85,6 +85,12 @@ INLINE void v_transpose(vf r[VF_LANES]) {
     }
 }
 
+INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
+    const __m128i bytes = _mm_maskz_loadu_epi8(avx512_first(n), p);
+    return _mm512_mask_mov_ps(x, avx512_first(n) & _mm_testn_epi8_mask(bytes, bytes), _mm512_set1_ps(-INFINITY));
+}
+
+INLINE vf v_tanh(vf x) { return Sleef_finz_tanhf16_u10avx512f(x); }
 INLINE float v_log1(float x) { return Sleef_finz_logf1_u10purecfma(x); }
 
 #endif

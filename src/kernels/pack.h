@@ -28,4 +28,19 @@ static void pack_transposed(const float *src, int64_t ld, int64_t k, int columns
     }
 }
 
+/* Columns of VF_LANES keys are written whole; the others one by one, for their neighbours may be another worker's. */
+static void store_keys(const float *src, int64_t ld, int64_t k, int columns, float *panel, int64_t width) {
+    int j = 0;
+    for (; j + VF_LANES <= columns; j += VF_LANES)
+        for (int64_t p = 0; p < k; p += VF_LANES) {
+            vf r[VF_LANES];
+            UNROLL for (int i = 0; i < VF_LANES; i++) r[i] = v_load_n(src + (j + i) * ld + p, k - p);
+            v_transpose(r);
+            UNROLL for (int i = 0; i < VF_LANES; i++) if (i < k - p) v_store(panel + (p + i) * width + j, r[i]);
+        }
+    for (; j < columns; j++)
+        for (int64_t p = 0; p < k; p++)
+            panel[p * width + j] = src[j * ld + p];
+}
+
 #endif

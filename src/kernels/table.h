@@ -16,8 +16,9 @@
 #include "kernels/exp2.h"
 #include "kernels/sum16.h"
 #include "kernels/exp_rows.h"
+#include "kernels/score_rows.h"
 #include "kernels/rows.h"
-#include "kernels/append.h"
+#include "kernels/rope.h"
 
 static float log_sleef(float x) { return v_log1(x); }
 
@@ -30,17 +31,24 @@ const struct heed_kernels TABLE = {
     .tile_columns = TILE_COLUMNS,
     .pack = pack,
     .pack_transposed = pack_transposed,
+    .store_keys = store_keys,
     .gemm_tile = gemm_tile,
     .score_tile = score_tile,
     .exp_rows = exp_rows,
     .merge_rows = merge_rows,
     .value_tile = value_tile,
+    .softcap_row = softcap_row,
+    .add_row = add_row,
+    .alibi_row = alibi_row,
+    .hide_row = hide_row,
+    .seal_row = seal_row,
+    .merge_row = merge_row,
+    .mass_row = mass_row,
     .scale = scale,
     .finish_row = finish_row,
     .weights_row = weights_row,
     .softmax_row = softmax_row,
     .rope = rope,
-    .store_keys = store_keys,
     .exp2 = exp2_array,
     .log = log_sleef,
 };

@@ -1,0 +1,65 @@
+/* A block of rows of one key/value head while a worker computes it, shared by the parts of the driver. */
+#ifndef HEED_ATTENTION_BLOCK_H
+#define HEED_ATTENTION_BLOCK_H
+
+#include "attention.h"
+
+/* Keys [start, start + n) of the sequence, of which the block sees those from begin to end (counted from start). */
+struct attention_chunk {
+    int64_t start;
+    int n, begin, end;
+    const float *keys[HEED_CHUNK / HEED_SUM_LANES]; /* panels of key_width keys, [head_dim][key_width] */
+    int key_width;
+    const float *values[HEED_CHUNK / HEED_SUM_LANES]; /* pieces of piece_keys keys, rows value_ld apart */
+    int piece_keys;
+    int64_t value_ld, value_panel; /* value_panel: from 64 columns to the next 64 */
+};
+
+struct attention_block {
+    const struct attention_plan *plan;
+    const struct heed_kernels *kernels;
+    struct attention_sequence sequence;
+    int64_t head; /* of all key/value heads of the batch */
+    int64_t kv_head;
+    int64_t first, rows;             /* of the key/value head's rows */
+    int64_t first_chunk, last_chunk; /* the chunks that it sees; last not included */
+    float *query, *keys, *values, *output, *max, *sum;
+    float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new, *chunk_output, *term, *relative, *mass;
+    int *begins, *ends; /* of the current rows in the current chunk */
+    struct attention_chunk chunk;
+};
+
+/* Makes the block of rows [first, first + rows) of a key/value head, with its queries scaled. */
+void heed_block_open(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows,
+                     float *workspace);
+/* Makes chunk number `index` the current one, its keys as panels. */
+void heed_block_load_keys(struct attention_block *block, int64_t index);
+void heed_block_load_values(struct attention_block *block);
+/* Ranges of the rows [from, from + rows) of the block in the current chunk; false if none sees a key. */
+bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
+/* Their scores, ready for the softmax. */
+void heed_block_score(const struct attention_block *block, int64_t from, int rows);
+
+/* What is added to the scores of row `row` of the block, the i-th of the current ones, and what hides them. */
+void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i);
+/* The tables of relative bias of the block's heads. */
+void heed_block_load_relative(const struct attention_block *block);
+
+/* Initial states: the sinks'. */
+void heed_block_start_states(const struct attention_block *block);
+/* The chunk's states go to the caller's and, where the keys are split, to those for the merge. */
+void heed_block_keep_states(const struct attention_block *block, float *shared, int64_t from, int rows);
+/* Chunks that no row of the block sees, for the caller. */
+void heed_block_keep_unseen_states(const struct attention_block *block);
+/* All chunks of the block, in order. */
+void heed_block_merge_states(const struct attention_block *block, const float *shared);
+
+/* Query head and token of a row of the block. */
+int64_t heed_block_query_head(const struct attention_block *block, int64_t row);
+int64_t heed_block_token(const struct attention_block *block, int64_t row);
+/* Row `row` of the block in an output view. */
+float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row);
+/* Where final max and sum of a row are kept for the mass. */
+float *heed_block_row_max_sum(const struct attention_block *block, float *shared, int64_t row);
+
+#endif

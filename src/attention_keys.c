@@ -1,0 +1,132 @@
+/* Keys and values of one chunk, from the caller's rows or from a cache: in place where the kernels can read them so, else packed.
+ * Nothing is read of keys that the block does not see. */
+#include <string.h>
+
+#include "attention_block.h"
+#include "internal.h"
+
+static const float *key_row(const struct attention_block *block, int64_t key) {
+    const struct heed_attention *request = block->plan->request;
+    const struct heed_input *view = &request->key;
+    const int64_t base =
+        request->key_starts ? block->sequence.first_key * view->token_stride : block->sequence.batch * view->batch_stride;
+    return view->data + base + block->kv_head * view->head_stride + key * view->token_stride;
+}
+
+static const float *value_row(const struct attention_block *block, int64_t key) {
+    const struct heed_attention *request = block->plan->request;
+    const struct heed_input *view = &request->value;
+    const int64_t base =
+        request->key_starts ? block->sequence.first_key * view->token_stride : block->sequence.batch * view->batch_stride;
+    return view->data + base + block->kv_head * view->head_stride + key * view->token_stride;
+}
+
+/* Rows into panels of 64 columns; what a panel holds before the first key seen does not matter. */
+static void pack_key_rows(struct attention_block *block) {
+    const struct heed_attention *request = block->plan->request;
+    struct attention_chunk *chunk = &block->chunk;
+    for (int at = chunk->begin / HEED_PANEL * HEED_PANEL; at < chunk->end; at += HEED_PANEL) {
+        const int from = at > chunk->begin ? at : chunk->begin, to = (int)min_i64(at + HEED_PANEL, chunk->end);
+        float *panel = block->keys + at * request->head_dim;
+        const float *rows = key_row(block, chunk->start + from);
+        if (from == at)
+            block->kernels->pack_transposed(rows, request->key.token_stride, request->head_dim, to - from, panel);
+        else
+            block->kernels->store_keys(rows, request->key.token_stride, request->head_dim, to - from, panel + from - at,
+                                       HEED_PANEL);
+        chunk->keys[at / HEED_PANEL] = panel;
+    }
+    chunk->key_width = HEED_PANEL;
+}
+
+/* A cache's panels: in place, or side by side into panels of 64 columns. */
+static void load_cache_keys(struct attention_block *block) {
+    const struct attention_plan *plan = block->plan;
+    const struct heed_attention *request = plan->request;
+    struct attention_chunk *chunk = &block->chunk;
+    const int width = (int)plan->cache.width;
+    for (int at = chunk->begin / width * width; at < chunk->end; at += width) {
+        const float *panel = kv_panel(request->cache, &plan->cache, block->sequence.batch, block->kv_head,
+                                      request->key_position + chunk->start + at);
+        if (!plan->pack_keys) {
+            chunk->keys[at / width] = panel;
+            continue;
+        }
+        float *packed = block->keys + at / HEED_PANEL * HEED_PANEL * request->head_dim;
+        for (int64_t d = 0; d < request->head_dim; d++)
+            memcpy(packed + d * HEED_PANEL + at % HEED_PANEL, panel + d * width, (size_t)width * sizeof *panel);
+        chunk->keys[at / HEED_PANEL] = packed;
+    }
+    chunk->key_width = plan->pack_keys ? HEED_PANEL : width;
+}
+
+void heed_block_load_keys(struct attention_block *block, int64_t index) {
+    const struct heed_attention *request = block->plan->request;
+    const struct attention_sequence *sequence = &block->sequence;
+    const struct attention_range first = heed_attention_range(request, sequence, heed_block_token(block, 0));
+    const struct attention_range last = heed_attention_range(request, sequence, heed_block_token(block, block->rows - 1));
+    struct attention_chunk *chunk = &block->chunk;
+    chunk->start = index * HEED_CHUNK;
+    chunk->n = (int)min_i64(HEED_CHUNK, sequence->keys - chunk->start);
+    chunk->begin = (int)max_i64(0, min_i64(first.begin - chunk->start, chunk->n));
+    chunk->end = (int)max_i64(0, min_i64(last.end - chunk->start, chunk->n));
+    if (request->cache)
+        load_cache_keys(block);
+    else
+        pack_key_rows(block);
+}
+
+static const float *cache_value(const struct attention_block *block, int at) {
+    const struct heed_attention *request = block->plan->request;
+    return kv_value(request->cache, &block->plan->cache, block->sequence.batch, block->kv_head,
+                    request->key_position + block->chunk.start + at);
+}
+
+/* In as few pieces as the pages allow: one if all of the chunk that is seen lies in one page. */
+static void find_cache_values(struct attention_block *block) {
+    struct attention_chunk *chunk = &block->chunk;
+    const int64_t page_tokens = block->plan->request->cache->page_tokens;
+    const int64_t position = block->plan->request->key_position + chunk->start;
+    chunk->value_ld = block->plan->cache.value_ld;
+    if ((position + chunk->begin) / page_tokens == (position + chunk->end - 1) / page_tokens) {
+        chunk->piece_keys = HEED_CHUNK;
+        chunk->values[0] = cache_value(block, chunk->begin) - chunk->begin * chunk->value_ld;
+        return;
+    }
+    chunk->piece_keys = HEED_CHUNK;
+    while (page_tokens % chunk->piece_keys)
+        chunk->piece_keys /= 2;
+    for (int at = chunk->begin / chunk->piece_keys * chunk->piece_keys; at < chunk->end; at += chunk->piece_keys)
+        chunk->values[at / chunk->piece_keys] = cache_value(block, at);
+}
+
+static void pack_values(struct attention_block *block) {
+    struct attention_chunk *chunk = &block->chunk;
+    const int64_t value_dim = block->plan->request->value_dim, panel = HEED_PANEL * block->plan->chunk_keys;
+    for (int at = chunk->begin, n; at < chunk->end; at += n) {
+        const int in_piece = at % chunk->piece_keys;
+        const float *rows = chunk->values[at / chunk->piece_keys] + in_piece * chunk->value_ld;
+        n = (int)min_i64(chunk->piece_keys - in_piece, chunk->end - at);
+        for (int64_t d = 0; d < value_dim; d += HEED_PANEL)
+            block->kernels->pack(rows + d, chunk->value_ld, n, (int)min_i64(HEED_PANEL, value_dim - d),
+                                 block->values + d / HEED_PANEL * panel + at * HEED_PANEL);
+    }
+    chunk->values[0] = block->values;
+    chunk->piece_keys = HEED_CHUNK;
+    chunk->value_ld = HEED_PANEL;
+    chunk->value_panel = panel;
+}
+
+void heed_block_load_values(struct attention_block *block) {
+    struct attention_chunk *chunk = &block->chunk;
+    chunk->value_panel = HEED_PANEL;
+    if (block->plan->request->cache) {
+        find_cache_values(block);
+    } else {
+        chunk->piece_keys = HEED_CHUNK;
+        chunk->value_ld = block->plan->request->value.token_stride;
+        chunk->values[0] = value_row(block, chunk->start);
+    }
+    if (block->plan->pack_values)
+        pack_values(block);
+}

@@ -1,0 +1,62 @@
+/* Sums of attention weights by key, over rows: a second pass over the scores once every row's final maximum and sum are known.  A
+ * task is one chunk of keys of one key/value head; it adds its rows in order, whatever the number of workers. */
+#include <string.h>
+
+#include "attention_block.h"
+#include "internal.h"
+#include "schedule.h"
+
+int64_t heed_attention_mass_tasks(const struct attention_plan *plan) {
+    return plan->request->mass.data ? plan->heads * ceil_div(plan->columns, HEED_CHUNK) : 0;
+}
+
+/* The first of the sequence's rows that count. */
+static int64_t first_row(const struct attention_plan *plan, const struct attention_sequence *sequence) {
+    const int64_t wanted = plan->request->mass_queries;
+    return wanted > 0 ? max_i64(0, sequence->queries - wanted) * plan->group : 0;
+}
+
+static void add_rows(const struct attention_block *block, float *shared, int rows) {
+    for (int i = 0; i < rows; i++) {
+        const int begin = block->begins[i], end = block->ends[i];
+        const float *final = heed_block_row_max_sum(block, shared, i);
+        if (begin < end)
+            block->kernels->mass_row(block->mass + (block->first + i) % block->plan->group * HEED_CHUNK + begin,
+                                     block->scores + i * HEED_CHUNK + begin, end - begin, final[0], final[1]);
+    }
+}
+
+static void store_mass(const struct attention_plan *plan, int64_t head, int64_t index, const float *mass) {
+    const struct heed_attention *request = plan->request;
+    const struct heed_output *view = &request->mass;
+    const int64_t start = index * HEED_CHUNK, n = min_i64(HEED_CHUNK, plan->columns - start);
+    for (int64_t i = 0; i < plan->group; i++) {
+        const int64_t query_head = head % request->num_kv_heads * plan->group + i;
+        plan->kernels->scale(mass + i * HEED_CHUNK, n, 1.0f,
+                             view->data + head / request->num_kv_heads * view->batch_stride + query_head * view->head_stride +
+                                 start);
+    }
+}
+
+bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
+    const int64_t chunks = ceil_div(plan->columns, HEED_CHUNK), head = task / chunks, index = task % chunks;
+    const struct attention_sequence sequence = heed_attention_sequence(plan->request, head / plan->request->num_kv_heads);
+    const int64_t rows = plan->group * sequence.queries, step = min_i64(HEED_ATTENTION_SUBROWS, plan->block_rows);
+    float *mass = workspace + plan->layout.mass;
+    memset(mass, 0, (size_t)(plan->group * HEED_CHUNK) * sizeof *mass);
+    for (int64_t first = first_row(plan, &sequence); first < rows; first += step) {
+        struct attention_block block;
+        if (heed_exec_cancelled(plan->exec))
+            return false;
+        heed_block_open(&block, plan, head, first, step, workspace);
+        if (index < block.first_chunk || index >= block.last_chunk)
+            continue;
+        heed_block_load_keys(&block, index);
+        if (heed_block_find_ranges(&block, 0, (int)block.rows)) {
+            heed_block_score(&block, 0, (int)block.rows);
+            add_rows(&block, shared, (int)block.rows);
+        }
+    }
+    store_mass(plan, head, index, mass);
+    return true;
+}

@@ -1,0 +1,11 @@
+/* The memory of an attention request. */
+#ifndef HEED_ATTENTION_MEMORY_H
+#define HEED_ATTENTION_MEMORY_H
+
+#include "heed.h"
+
+/* Every tensor within the address space, aligned, there if it is needed; no output overlaps itself or anything else.  Sizes and
+ * starts have been checked. */
+enum heed_status heed_attention_check_memory(const struct heed_attention *request);
+
+#endif

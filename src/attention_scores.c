@@ -1,0 +1,145 @@
+/* Rows of scores between product and softmax: softcap, bias, ALiBi, relative bias, mask and tree, in the order of
+ * src/arithmetic.md, and the scores that the caller asked for. */
+#include <math.h>
+#include <string.h>
+
+#include "attention_block.h"
+#include "internal.h"
+
+/* One row of the current chunk: n scores from key number `key` of the sequence on. */
+struct score_row {
+    const struct attention_block *block;
+    int64_t row, token, head;
+    int64_t key;
+    int begin, n; /* in the chunk */
+    float *s;
+};
+
+static void add_bias(const struct score_row *r) {
+    const struct heed_bias *bias = &r->block->plan->request->bias;
+    const float *from = bias->data + r->block->sequence.batch * bias->batch_stride + r->head * bias->head_stride +
+                        r->token * bias->query_stride + r->key * bias->key_stride;
+    float *term = r->block->term;
+    for (int j = 0; bias->key_stride != 1 && j < r->n; j++)
+        term[j] = from[j * bias->key_stride];
+    r->block->kernels->add_row(r->s, r->n, bias->key_stride == 1 ? from : term);
+}
+
+static void add_alibi(const struct score_row *r) {
+    const int64_t position = r->token + r->block->sequence.offset;
+    const float slope = r->block->plan->request->alibi_slopes[r->head];
+    r->block->kernels->alibi_row(r->s, r->n, slope, (float)(position - r->block->chunk.start), r->begin);
+}
+
+static void add_relative(const struct score_row *r) {
+    const struct attention_plan *plan = r->block->plan;
+    const int64_t most = plan->request->relative.max_distance, position = r->token + r->block->sequence.offset;
+    const int64_t after = max_i64(-most - HEED_CHUNK, min_i64(r->key - position, most));
+    const float *table = r->block->relative + (r->block->first + r->row) % plan->group * plan->relative_keys;
+    r->block->kernels->add_row(r->s, r->n, table + most + HEED_CHUNK + after);
+}
+
+static void hide_by_mask(const struct score_row *r) {
+    const struct heed_mask *mask = &r->block->plan->request->mask;
+    const uint8_t *from = mask->data + r->block->sequence.batch * mask->batch_stride + r->head * mask->head_stride +
+                          r->token * mask->query_stride + r->key * mask->key_stride;
+    uint8_t bytes[HEED_CHUNK];
+    for (int j = 0; mask->key_stride != 1 && j < r->n; j++)
+        bytes[j] = from[j * mask->key_stride];
+    r->block->kernels->hide_row(r->s, r->n, mask->key_stride == 1 ? from : bytes);
+}
+
+static void hide_by_tree(const struct score_row *r) {
+    const struct heed_tree *tree = &r->block->plan->request->tree;
+    const uint64_t *words = tree->words + r->block->sequence.batch * tree->batch_stride + r->token * tree->query_stride;
+    const int64_t first = r->block->sequence.keys - tree->keys; /* key of bit 0; below 0 where a sequence is shorter */
+    const int64_t from = max_i64(r->key, first), n = r->key + r->n - from;
+    uint8_t bytes[HEED_CHUNK];
+    for (int64_t j = 0; j < n; j++)
+        bytes[j] = words[(from - first + j) / 64] >> ((from - first + j) % 64) & 1;
+    if (n > 0)
+        r->block->kernels->hide_row(r->s + (from - r->key), n, bytes);
+}
+
+static void store_scores(const struct score_row *r, enum heed_score_stage stage, float factor) {
+    const struct heed_attention *request = r->block->plan->request;
+    if (request->scores.data && request->score_stage == stage)
+        r->block->kernels->scale(r->s, r->n, factor, heed_block_output_row(r->block, &request->scores, r->row) + r->key);
+}
+
+void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i) {
+    const struct attention_plan *plan = block->plan;
+    const struct heed_attention *request = plan->request;
+    const int begin = block->begins[i], end = block->ends[i];
+    float *scores = block->scores + i * HEED_CHUNK;
+    const struct score_row r = {.block = block,
+                                .row = row,
+                                .token = heed_block_token(block, row),
+                                .head = heed_block_query_head(block, row),
+                                .key = block->chunk.start + begin,
+                                .begin = begin,
+                                .n = end - begin,
+                                .s = scores + begin};
+    store_scores(&r, HEED_SCORES_RAW, plan->raw_factor);
+    if (request->softcap != 0.0f)
+        plan->machine->softcap_row(r.s, r.n, request->softcap);
+    store_scores(&r, HEED_SCORES_CAPPED, plan->raw_factor);
+    if (request->bias.data)
+        add_bias(&r);
+    if (request->alibi_slopes)
+        add_alibi(&r);
+    if (request->relative.table)
+        add_relative(&r);
+    if (request->mask.data)
+        hide_by_mask(&r);
+    if (request->tree.words)
+        hide_by_tree(&r);
+    store_scores(&r, HEED_SCORES_BIASED, plan->raw_factor);
+    block->kernels->seal_row(scores, begin, end, plan->score_factor, block->row_max + i * HEED_SUM_LANES);
+}
+
+/* Which of `steps` buckets that share the distances up to `most` in logarithmic steps, `exact` being the first, a distance has. The
+ * grain decides ties, which logarithms of different C libraries round to either side, as exact arithmetic would. */
+static int64_t logarithmic_bucket(int64_t distance, int64_t exact, int64_t most, int64_t steps) {
+    const double grain = 1e-9;
+    return (int64_t)(log((double)distance / (double)exact) / log((double)most / (double)exact) * (double)steps + grain);
+}
+
+int heed_relative_steps(const struct heed_relative *relative, int32_t *step) {
+    const int buckets = (int)(relative->bidirectional ? relative->num_buckets / 2 : relative->num_buckets), exact = buckets / 2;
+    const double ratio = (double)relative->max_distance / exact;
+    for (int k = 0; k < buckets; k++) {
+        int32_t distance = k;
+        if (k > exact)
+            distance = (int32_t)(exact * pow(ratio, (double)(k - exact) / (buckets - exact))) - 1;
+        while (k > exact &&
+               (distance < exact || logarithmic_bucket(distance, exact, relative->max_distance, buckets - exact) < k - exact))
+            distance++;
+        step[k] = distance;
+    }
+    return buckets;
+}
+
+/* Bias by distance of key after query, from -max_distance - 256 on; the outermost 256 on both sides are alike, so that the keys of
+ * any chunk are a piece of it. */
+static void fill_relative(const struct attention_plan *plan, int64_t head, float *table) {
+    const struct heed_relative *relative = &plan->request->relative;
+    const float *bias = relative->table + head * relative->head_stride;
+    const int64_t most = relative->max_distance + HEED_CHUNK;
+    float *zero = table + most;
+    int bucket = 0;
+    for (int64_t distance = 0; distance <= most; distance++) {
+        while (bucket + 1 < plan->relative_steps && distance >= plan->relative_step[bucket + 1])
+            bucket++;
+        const int after = relative->bidirectional ? plan->relative_steps + bucket : 0;
+        zero[-distance] = bias[bucket * relative->bucket_stride];
+        if (distance > 0 && distance < most)
+            zero[distance] = bias[after * relative->bucket_stride];
+    }
+}
+
+void heed_block_load_relative(const struct attention_block *block) {
+    const struct attention_plan *plan = block->plan;
+    for (int64_t i = 0; i < plan->group; i++)
+        fill_relative(plan, block->kv_head * plan->group + i, block->relative + i * plan->relative_keys);
+}

@@ -1,0 +1,83 @@
+/* Partial states: of a block's rows, chunk by chunk, and their merge in order, which is what one pass over all chunks does. */
+#include <math.h>
+#include <string.h>
+
+#include "attention_block.h"
+#include "internal.h"
+#include "merge.h"
+
+void heed_block_start_states(const struct attention_block *block) {
+    const struct heed_attention *request = block->plan->request;
+    for (int64_t i = 0; i < round_up(block->rows, 16); i++)
+        heed_state_start(i < block->rows ? request->sinks : NULL, heed_block_query_head(block, i), block->max + i, block->sum + i);
+    memset(block->output, 0, (size_t)(block->rows * block->plan->output_ld) * sizeof(float));
+}
+
+/* Where a chunk's states of the block's head are kept for the merge: its max and sum, or its outputs. */
+static int64_t state_row(const struct attention_block *block, int64_t index) {
+    return (block->head * block->plan->chunks + index) * round_up(block->plan->block_rows, 16);
+}
+static int64_t state_output(const struct attention_block *block, int64_t index) {
+    return (block->head * block->plan->chunks + index) * block->plan->block_rows * block->plan->output_ld;
+}
+
+static void store_state(const struct attention_block *block, int64_t row, int64_t index, const float *output, float max,
+                        float sum) {
+    const struct heed_states *states = &block->plan->request->states;
+    const int64_t value_dim = block->plan->request->value_dim;
+    /* Whether a NaN survives a maximum differs between instruction sets; the sum always tells. */
+    heed_block_output_row(block, &states->max, row)[index] = sum != sum ? __builtin_nanf("") : max + 0.0f;
+    heed_block_output_row(block, &states->sum, row)[index] = sum != sum ? __builtin_nanf("") : sum;
+    block->kernels->scale(output, value_dim, 1.0f, heed_block_output_row(block, &states->output, row) + index * value_dim);
+}
+
+void heed_block_keep_states(const struct attention_block *block, float *shared, int64_t from, int rows) {
+    const struct attention_plan *plan = block->plan;
+    const struct attention_layout *layout = &plan->layout;
+    const int64_t index = block->chunk.start / HEED_CHUNK, ld = plan->output_ld;
+    if (plan->splits > 1) {
+        memcpy(shared + layout->state_max + state_row(block, index) + from, block->chunk_max, (size_t)rows * sizeof(float));
+        memcpy(shared + layout->state_sum + state_row(block, index) + from, block->chunk_sum, (size_t)rows * sizeof(float));
+        memcpy(shared + layout->state_output + state_output(block, index) + from * ld, block->chunk_output,
+               (size_t)(rows * ld) * sizeof(float));
+    }
+    for (int i = 0; i < rows; i++) {
+        const float *output = block->chunk_output + i * ld;
+        if (plan->splits == 1)
+            block->kernels->merge_row(block->output + (from + i) * ld, output, plan->request->value_dim, block->keep_old[i],
+                                      block->take_new[i]);
+        if (plan->request->states.output.data)
+            store_state(block, from + i, index, output, block->chunk_max[i], block->chunk_sum[i]);
+    }
+}
+
+void heed_block_keep_unseen_states(const struct attention_block *block) {
+    const int64_t value_dim = block->plan->request->value_dim, chunks = ceil_div(block->plan->columns, HEED_CHUNK);
+    const struct heed_states *states = &block->plan->request->states;
+    for (int64_t row = 0; row < block->rows; row++)
+        for (int64_t index = 0; index < chunks; index++) {
+            if (index >= block->first_chunk && index < block->last_chunk)
+                continue;
+            heed_block_output_row(block, &states->max, row)[index] = -INFINITY;
+            heed_block_output_row(block, &states->sum, row)[index] = 0.0f;
+            memset(heed_block_output_row(block, &states->output, row) + index * value_dim, 0, (size_t)value_dim * sizeof(float));
+        }
+}
+
+void heed_block_merge_states(const struct attention_block *block, const float *shared) {
+    const struct attention_plan *plan = block->plan;
+    const struct attention_layout *layout = &plan->layout;
+    for (int64_t index = block->first_chunk; index < block->last_chunk; index++) {
+        const float *output = shared + layout->state_output + state_output(block, index);
+        block->kernels->merge_rows(&(struct heed_merge_rows){.rows = (int)block->rows,
+                                                             .max = block->max,
+                                                             .sum = block->sum,
+                                                             .chunk_max = shared + layout->state_max + state_row(block, index),
+                                                             .chunk_sum = shared + layout->state_sum + state_row(block, index),
+                                                             .keep_old = block->keep_old,
+                                                             .take_new = block->take_new});
+        for (int64_t row = 0; row < block->rows; row++)
+            block->kernels->merge_row(block->output + row * plan->output_ld, output + row * plan->output_ld,
+                                      plan->request->value_dim, block->keep_old[row], block->take_new[row]);
+    }
+}

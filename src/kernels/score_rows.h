@@ -1,0 +1,64 @@
+/* What is added to a row of scores, and passes over rows that need their scores again.  Contracts in src/kernels.h.
+ *
+ * A row of a chunk is 1 KiB, so each pass costs about a cycle for 16 scores, where their products cost 32 to 128. */
+#ifndef HEED_KERNELS_SCORE_ROWS_H
+#define HEED_KERNELS_SCORE_ROWS_H
+
+static void softcap_row(float *x, int64_t n, float cap) {
+    const vf reciprocal = v_set1(1.0f / cap);
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(x + i, v_mul(v_set1(cap), v_tanh(v_mul(v_load_n(x + i, n - i), reciprocal))), n - i);
+}
+
+static void add_row(float *x, int64_t n, const float *y) {
+    for (int64_t i = 0; i < n; i += VF_LANES) {
+        const vf term = v_load_n(y + i, n - i);
+        v_store_n(x + i, v_add(v_zero_at_minus_inf(v_load_n(x + i, n - i), term), term), n - i);
+    }
+}
+
+static void alibi_row(float *x, int64_t n, float slope, float distance, int first) {
+    static const float lane[HEED_SUM_LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const vf minus_slope = v_set1(-slope), lanes = v_load(lane);
+    for (int64_t i = 0; i < n; i += VF_LANES) {
+        const vf after = v_sub(v_set1(distance), v_add(v_set1((float)(first + i)), lanes)), before = v_sub(v_zero(), after);
+        v_store_n(x + i, v_fma(minus_slope, v_max(after, before), v_load_n(x + i, n - i)), n - i);
+    }
+}
+
+static void hide_row(float *x, int64_t n, const uint8_t *mask) {
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(x + i, v_hide(v_load_n(x + i, n - i), mask + i, n - i), n - i);
+}
+
+static void seal_row(float *s, int begin, int end, float factor, float *row_max) {
+    const vf hidden = v_set1(-INFINITY);
+    vf max[SUM_VECTORS];
+    UNROLL for (int v = 0; v < SUM_VECTORS; v++) max[v] = hidden;
+    NO_UNROLL for (int j = begin / HEED_SUM_LANES * HEED_SUM_LANES; j < end; j += HEED_SUM_LANES)
+        UNROLL for (int v = 0; v < SUM_VECTORS; v++) {
+        const int at = j + v * VF_LANES;
+        vf z = v_keep_first(v_mul(v_load(s + at), v_set1(factor)), end - at, hidden);
+        z = v_keep_first(hidden, begin - at, z);
+        v_store(s + at, z);
+        max[v] = v_max(z, max[v]);
+    }
+    UNROLL for (int v = 0; v < SUM_VECTORS; v++) v_store(row_max + v * VF_LANES, max[v]);
+}
+
+static void merge_row(float *o, const float *x, int64_t n, float keep_old, float take_new) {
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store(o + i, v_fma(v_load(o + i), v_set1(keep_old), v_mul(v_load_n(x + i, n - i), v_set1(take_new))));
+}
+
+static void mass_row(float *y, const float *z, int64_t n, float max, float sum) {
+    const vf base = v_set1(max), reciprocal = v_set1(1.0f / sum);
+    if (sum == 0.0f)
+        return;
+    for (int64_t i = 0; i < n; i += VF_LANES) {
+        const vf weight = v_mul(v_exp2(v_sub(v_load_n(z + i, n - i), base)), reciprocal);
+        v_store_n(y + i, v_add(v_load_n(y + i, n - i), weight), n - i);
+    }
+}
+
+#endif
