@@ -76,7 +76,6 @@ enum heed_status heed_kv_cache_check(const struct heed_kv_cache *cache, int64_t 
     if (check_sizes(cache) || check_pages(cache, batch))
         return HEED_INVALID_ARGUMENT;
     const int64_t page = heed_kv_page_floats(cache);
-    _Static_assert(sizeof(int32_t) == sizeof(float) && _Alignof(int32_t) == _Alignof(float), "a table is measured in floats");
     regions[HEED_KV_DATA] = (struct heed_region){.name = "cache.data",
                                                  .data = cache->data,
                                                  .width = page,
@@ -84,7 +83,8 @@ enum heed_status heed_kv_cache_check(const struct heed_kv_cache *cache, int64_t 
                                                  .stride = {0, 0, page},
                                                  .stride_name = {"", "", ""}};
     regions[HEED_KV_TABLE] = (struct heed_region){.name = "cache.page_table",
-                                                  .data = (const float *)(const void *)cache->page_table,
+                                                  .data = cache->page_table,
+                                                  .element_bytes = sizeof *cache->page_table,
                                                   .width = cache->pages_per_sequence,
                                                   .count = {1, 1, cache->page_table ? batch : 0},
                                                   .stride = {0, 0, cache->table_stride},

@@ -19,7 +19,7 @@ struct kv_layout {
 /* The cache has been checked. */
 void heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout);
 
-/* Where a cache lies: its pages, and the table as floats, for it is memory like any other. */
+/* Where a cache lies: its pages, and the table. */
 enum { HEED_KV_DATA, HEED_KV_TABLE, HEED_KV_REGIONS };
 
 /* All but the contents of the table: sizes, memory, and room for `batch` sequences; sets regions, each checked. */

@@ -11,6 +11,7 @@ Suite *kernels_suite(void);
 Suite *gemm_suite(void);
 Suite *softmax_suite(void);
 Suite *attention_suite(void);
+Suite *kv_cache_suite(void);
 Suite *accuracy_suite(void);
 Suite *environment_suite(void);
 Suite *bits_suite(void);

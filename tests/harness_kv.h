@@ -1,0 +1,31 @@
+/* Key/value caches for tests: the layout once more, random appends, and running one with its tensors placed in any legal way. */
+#ifndef HEED_TESTS_HARNESS_KV_H
+#define HEED_TESTS_HARNESS_KV_H
+
+#include "harness.h"
+
+/* An append without its tensors and cache, which run_append makes from these contiguous values. */
+struct append_case {
+    struct heed_kv_append append;
+    struct heed_kv_cache cache; /* without its memory */
+    float *key, *value, *cos, *sin;
+    enum fill fill;
+};
+
+/* Floats of the whole cache, and the index in it of element d of a key or a value, by the formulas of heed.h. */
+int64_t kv_cache_floats(const struct heed_kv_cache *cache);
+int64_t kv_key_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, int64_t d);
+int64_t kv_value_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, int64_t d);
+
+/* Pages of random size and order: linear, ring or paged, for `batch` sequences. */
+void any_cache(struct rng *rng, int64_t batch, struct heed_kv_cache *cache);
+struct append_case any_append_case(struct rng *rng);
+void free_append_case(struct append_case *c);
+void describe_append(const struct append_case *c, const char *isa);
+
+/* Writes the tokens to a cache at data, one after another. */
+void append_plainly(const struct append_case *c, float *data);
+/* Runs the case on POISON between guard pages, checks everything but the values, and takes the whole memory of the cache. */
+void run_append(const struct append_case *c, const struct heed_exec *exec, struct rng *rng, float *result);
+
+#endif
