@@ -1,0 +1,127 @@
+/* heed_explain: what a plan will do, and why, as JSON. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "attention.h"
+#include "cpu.h"
+#include "dispatch.h"
+#include "internal.h"
+
+struct text {
+    char *data;
+    int64_t size, length; /* length counts what did not fit too */
+};
+
+static void append(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(struct text *text, const char *format, ...) {
+    const bool fits = text->length < text->size;
+    va_list arguments;
+    va_start(arguments, format);
+    text->length +=
+        vsnprintf(fits ? text->data + text->length : NULL, fits ? (size_t)(text->size - text->length) : 0, format, arguments);
+    va_end(arguments);
+}
+
+struct work {
+    double pairs;      /* of a query token and a key that it sees by position */
+    double keys, rows; /* key tokens that anyone sees, query tokens; of all sequences */
+};
+
+static struct work count_work(const struct heed_attention *request) {
+    struct work work = {0};
+    for (int64_t b = 0; b < request->batch; b++) {
+        const struct attention_sequence s = heed_attention_sequence(request, b);
+        int64_t first = INT64_MAX, last = 0;
+        for (int64_t token = 0; token < s.queries; token++) {
+            const struct attention_range range = heed_attention_range(request, &s, token);
+            work.pairs += (double)max_i64(0, range.end - range.begin);
+            first = min_i64(first, range.begin);
+            last = max_i64(last, range.end);
+        }
+        work.keys += (double)max_i64(0, s.queries > 0 ? last - first : 0);
+        work.rows += (double)s.queries;
+    }
+    return work;
+}
+
+static void append_work(struct text *text, const struct heed_attention *request) {
+    const struct work work = count_work(request);
+    const double width = (double)(request->head_dim + request->value_dim), float_bytes = sizeof(float);
+    append(text, "  \"flops\": %.0f,\n", 2.0 * work.pairs * (double)request->num_heads * width);
+    append(text, "  \"read_bytes\": %.0f,\n",
+           float_bytes *
+               (work.rows * (double)(request->num_heads * request->head_dim) + work.keys * (double)request->num_kv_heads * width));
+    append(text, "  \"written_bytes\": %.0f,\n", float_bytes * work.rows * (double)(request->num_heads * request->value_dim));
+}
+
+/* {condition, sentence} */
+struct reason {
+    bool holds;
+    const char *text;
+};
+
+static void append_reasons(struct text *text, const struct reason *reasons, unsigned count) {
+    const char *separator = "";
+    append(text, "  \"reasons\": [");
+    for (unsigned i = 0; i < count; i++) {
+        if (!reasons[i].holds)
+            continue;
+        append(text, "%s\n    \"%s\"", separator, reasons[i].text);
+        separator = ",";
+    }
+    append(text, "\n  ]\n");
+}
+
+static void append_why(struct text *text, const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    const bool cached = request->cache != NULL;
+    const struct reason reasons[] = {
+        {plan->most_workers == 1, "workers: one, for there is no other or so little work would not pay for waking it"},
+        {plan->most_workers > 1 && plan->workers == 1, "workers: one for the lengths planned, more for longer ones"},
+        {plan->splits > 1, "splits: few rows meet many keys, so workers share the keys; chunks of 256 are merged in order"},
+        {plan->splits == 1 && plan->tasks > 1, "tasks: blocks of rows of each key/value head, drawn by workers as they get free"},
+        {!cached, "keys: rows are packed into panels of 64, once for each block and chunk"},
+        {cached && plan->pack_keys, "keys: narrow panels of the cache are put side by side, once for each block and chunk"},
+        {cached && !plan->pack_keys, "keys: the cache's panels are read in place"},
+        {plan->pack_values, "values: packed, for their width, stride or pages suit the kernels less"},
+        {!plan->pack_values, "values: read in place"},
+        {plan->has_terms, "scores: terms are added to natural scores, row by row, before the softmax"},
+        {plan->has_passes && !plan->has_terms, "scores: rows pass once more, to be masked or copied"},
+        {!plan->has_passes, "scores: computed, limited and compared in registers"},
+        {plan->keeps_states && plan->splits == 1, "states: each chunk is computed apart and merged, for its state is wanted"},
+        {request->mass.data != NULL, "mass: scores are computed a second time, when the sums of all rows are known"},
+    };
+    append_reasons(text, reasons, sizeof reasons / sizeof *reasons);
+}
+
+static void explain(struct text *text, const struct heed_plan *plan, const struct heed_kernels *kernels) {
+    struct attention_plan made;
+    const struct heed_attention *request = &plan->attention;
+    if (request->batch == 0 || request->num_heads == 0) {
+        append(text, "{\n  \"isa\": \"%s\",\n  \"tasks\": 0,\n  \"workspace_bytes\": 0\n}\n", plan->isa);
+        return;
+    }
+    heed_attention_prepare(request, &plan->exec, kernels, &made);
+    append(text, "{\n  \"isa\": \"%s\",\n  \"lanes\": %d,\n  \"tile\": [%d, %d],\n  \"chunk\": %d,\n", plan->isa, kernels->lanes,
+           kernels->tile_rows, kernels->tile_columns, HEED_CHUNK);
+    append(text, "  \"group\": %" PRId64 ",\n  \"block_rows\": %" PRId64 ",\n  \"blocks\": %" PRId64 ",\n", made.group,
+           made.block_rows, made.blocks);
+    append(text, "  \"splits\": %" PRId64 ",\n  \"tasks\": %" PRId64 ",\n  \"workers\": %d,\n", made.splits, plan->tasks,
+           plan->workers);
+    append(text, "  \"workspace_bytes\": %" PRId64 ",\n", plan->workspace_bytes);
+    append_work(text, request);
+    append_why(text, &made);
+    append(text, "}\n");
+}
+
+HEED_API int64_t heed_explain(const struct heed_plan *plan, char *text, int64_t size) {
+    const struct heed_kernels *kernels;
+    struct text written = {.data = text, .size = text ? max_i64(0, size) : 0};
+    if (!plan || heed_kernels_find(plan->isa, "plan.isa", &kernels))
+        return -1;
+    const uint64_t callers = heed_fp_begin();
+    explain(&written, plan, kernels);
+    heed_fp_end(callers);
+    return written.length;
+}
