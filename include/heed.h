@@ -142,6 +142,8 @@ struct heed_states {
  *   page p, head h, token t, element d of its value:  data[p * page + h * head + page_tokens * head_dim + t * V + d]
  *   head = page_tokens * (head_dim + V),  page = num_kv_heads * head = heed_kv_page_floats()
  *
+ * Elements value_dim ... V - 1 of a value are 0: attention reads whole vectors.  Slots never written may hold anything.
+ *
  * The token at position t of a sequence is token t % page_tokens of the sequence's page t / page_tokens % pages_per_sequence:
  * number page_table[b * table_stride + that], or b * pages_per_sequence + that if page_table is NULL.  So
  *
@@ -269,8 +271,9 @@ struct heed_rope {
 };
 
 /* Writes the keys and values of new tokens to a cache: token t of sequence b to position positions[b] + t.  Only the slots of these
- * tokens are written.  With starts, as query_starts of heed_attention, sequence b brings the tokens starts[b] ... starts[b + 1] - 1
- * of packed tensors.  Sequences must not share pages that they write to. */
+ * tokens are written; of more tokens than the pages of a sequence hold, the last ones.  With starts, as query_starts of
+ * heed_attention, sequence b brings the tokens starts[b] ... starts[b + 1] - 1 of packed tensors.  Keys and values arrive bit by
+ * bit, but for what rope turns.  Sequences must not share pages that they write to. */
 struct heed_kv_append {
     int64_t batch;
     int64_t tokens;           /* of each sequence; with starts: of all */

@@ -343,6 +343,19 @@ START_TEST(test_kv_append_legal) {
 }
 END_TEST
 
+static bool always(void *context) {
+    (void)context;
+    return true;
+}
+
+START_TEST(test_kv_append_cancelled) {
+    const struct heed_kv_append r = legal_append();
+    ck_assert_int_eq(heed_kv_append(&r, &(struct heed_exec){.cancelled = always}), HEED_CANCELLED);
+    ck_assert_int_eq(heed_kv_append(&r, &(struct heed_exec){.threads = -1}), HEED_INVALID_ARGUMENT);
+    ck_assert_int_eq(heed_kv_append(&r, &(struct heed_exec){.isa = "none"}), HEED_UNSUPPORTED_ISA);
+}
+END_TEST
+
 Suite *kv_cache_suite(void) {
     Suite *suite = suite_create("kv_cache");
     TCase *tests = tcase_create("kv_cache");
@@ -356,6 +369,7 @@ Suite *kv_cache_suite(void) {
     tcase_add_test(tests, test_kv_append_refuses_caches);
     tcase_add_test(tests, test_kv_append_refuses_tokens);
     tcase_add_test(tests, test_kv_append_legal);
+    tcase_add_test(tests, test_kv_append_cancelled);
     suite_add_tcase(suite, tests);
     return suite;
 }
