@@ -35,11 +35,12 @@ void must(const char *problem);
 /* Prints the described case on SIGSEGV and the like, then lets the signal end the process. */
 void report_crashes(void);
 
-/* --- Random numbers: the same on every machine, because floats are made from integers without rounding --- */
+/* --- Random numbers: harness_random.c; the same on every machine, because floats are made from integers without rounding --- */
 
 struct rng {
     uint64_t state[4];
 };
+struct rng rng_seeded(uint64_t seed);
 struct rng rng_for(const char *name, int64_t index); /* depends on test_seed() */
 struct rng rng_fixed(const char *name);              /* the same in every run */
 uint64_t rng_next(struct rng *rng);
