@@ -31,7 +31,10 @@ static void exp_rows(const struct heed_exp_rows *block) {
         const float max = block->chunk_max[i];
         /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
         const int begin = block->begins[i] / HEED_SUM_LANES * HEED_SUM_LANES;
-        block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK, begin, block->ends[i], max == -INFINITY ? 0.0f : max);
+        /* An empty range may end within 16 scores that nobody has written. */
+        block->chunk_sum[i] = 0.0f;
+        if (block->begins[i] < block->ends[i])
+            block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK, begin, block->ends[i], max == -INFINITY ? 0.0f : max);
     }
 }
 

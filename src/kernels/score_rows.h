@@ -43,7 +43,8 @@ static void seal_row(float *s, int begin, int end, float factor, float *row_max)
         v_store(s + at, z);
         max[v] = v_max(z, max[v]);
     }
-    UNROLL for (int v = 0; v < SUM_VECTORS; v++) v_store(row_max + v * VF_LANES, max[v]);
+    UNROLL for (int v = 1; v < SUM_VECTORS; v++) max[0] = v_max(max[v], max[0]);
+    v_store(row_max, max[0]); /* as score_tile: one vector */
 }
 
 static void merge_row(float *o, const float *x, int64_t n, float keep_old, float take_new) {
