@@ -13,15 +13,6 @@ static int64_t work(void) { return test_quick() ? WORK_QUICK : WORK; }
 
 static const struct heed_exec any_way = {0};
 
-/* Rows of a result are numbered as they lie in a contiguous one. */
-static void must_equal_row(const struct attention_case *c, const struct attention_result *got, int64_t got_row,
-                           const struct attention_case *whole, const struct attention_result *want, int64_t want_row) {
-    int64_t n = c->sizes.key_tokens, width = c->sizes.value_dim;
-    must(compare(SAME_BITS, got->output + got_row * width, want->output + want_row * width, 1, width));
-    must(compare(SAME_BITS, got->weights + got_row * n, want->weights + want_row * whole->sizes.key_tokens, 1, n));
-    must(compare(SAME_BITS, got->lse + got_row, want->lse + want_row, 1, 1));
-}
-
 /* Scalar, serial and contiguous against every table, any number of threads, any layout; without FMA, scalar's lse may differ. */
 START_TEST(test_attention_same_bits) {
     struct rng rng = rng_for("attention", _i);
@@ -33,8 +24,8 @@ START_TEST(test_attention_same_bits) {
         run_attention(&c, &plain, NULL, &want);
         for (int i = 0; heed_kernels_usable(i); i++) {
             const struct heed_exec exec = {.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)};
-            c.wants_weights = rng_range(&rng, 0, 1);
-            c.wants_lse = rng_range(&rng, 0, 1) && log_is_exact(heed_kernels_usable(i)) == log_is_exact(heed_kernels_usable(0));
+            c.wants[WEIGHTS] = rng_range(&rng, 0, 1);
+            c.wants[LSE] = rng_range(&rng, 0, 1) && log_is_exact(heed_kernels_usable(i)) == log_is_exact(heed_kernels_usable(0));
             describe_attention(&c, "attention", &exec);
             run_attention(&c, &exec, &rng, &got);
             must_equal_attention(&c, &got, &want);
@@ -46,46 +37,22 @@ START_TEST(test_attention_same_bits) {
 }
 END_TEST
 
-/* The sub-request of rows [first, first + rows) of one batch and head, over the keys [0, keys). */
-static struct attention_case part_of(const struct attention_case *whole, int64_t batch, int64_t head, int64_t first, int64_t rows,
-                                     int64_t keys, bool causal) {
-    const struct heed_attention *s = &whole->sizes;
-    int64_t kv = batch * s->num_kv_heads + head / (s->num_heads / s->num_kv_heads);
-    struct attention_case part = *whole;
-    part.sizes.batch = part.sizes.num_heads = part.sizes.num_kv_heads = 1;
-    part.sizes.query_tokens = rows;
-    part.sizes.key_tokens = keys;
-    part.sizes.causal = causal;
-    part.sizes.alignment = HEED_ALIGN_BOTTOM_RIGHT;
-    part.query = whole->query + ((batch * s->num_heads + head) * s->query_tokens + first) * s->head_dim;
-    part.key = whole->key + kv * s->key_tokens * s->head_dim;
-    part.value = whole->value + kv * s->key_tokens * s->value_dim;
-    return part;
-}
-
-/* One query alone over just the keys that it may see, and a run of queries as a chunk of a prefill. */
-static void check_parts(const struct attention_case *c, const struct attention_result *whole, struct rng *rng) {
-    const struct heed_attention *s = &c->sizes;
-    int64_t batch = rng_range(rng, 0, s->batch - 1), head = rng_range(rng, 0, s->num_heads - 1);
-    int64_t first = rng_range(rng, 0, s->query_tokens - 1), last = rng_range(rng, first, s->query_tokens - 1);
-    int64_t seen = keys_seen(s, last), row = (batch * s->num_heads + head) * s->query_tokens;
+/* A run of queries over the keys that its last query sees, which is all that they may see: as a chunk of a prefill, or, if there is
+ * but one, as a decode. */
+static void check_part(const struct attention_case *c, const struct attention_result *whole, struct rng *rng) {
+    const struct heed_attention *r = &c->request;
+    int64_t batch = rng_range(rng, 0, r->batch - 1), last = rng_range(rng, 0, r->query_tokens - 1);
+    int64_t first = rng_range(rng, 0, 1) ? last : rng_range(rng, 0, last);
+    const struct slice slice = {batch, first, last - first + 1, 0, keys_seen(r, last)};
     const struct heed_exec exec = {.threads = any_threads(rng), .isa = heed_kernels_usable(0)->name};
-
-    struct attention_case one = part_of(c, batch, head, last, 1, seen, false);
-    struct attention_result got = new_attention_result(&one);
-    describe_attention(c, "attention of one query", &exec);
-    run_attention(&one, &exec, rng, &got);
-    must_equal_row(&one, &got, 0, c, whole, row + last);
-    free_attention_result(&got);
-
-    /* bottom-right over the prefix that the chunk's last query sees: each query of the chunk sees what it saw in the whole */
-    bool prefix = s->causal && keys_seen(s, first) == seen - (last - first);
-    struct attention_case chunk = part_of(c, batch, head, first, last - first + 1, s->causal ? seen : s->key_tokens, s->causal);
-    got = new_attention_result(&chunk);
-    describe_attention(c, "attention in chunks", &exec);
-    run_attention(&chunk, &exec, rng, &got);
-    for (int64_t i = first; i <= last && (prefix || !s->causal); i++)
-        must_equal_row(&chunk, &got, i - first, c, whole, row + i);
+    struct attention_case part = attention_slice(c, &slice);
+    struct attention_result got = new_attention_result(&part);
+    describe_attention(c, "attention in parts", &exec);
+    run_attention(&part, &exec, rng, &got);
+    for (int64_t h = 0; h < r->num_heads; h++)
+        for (int64_t i = 0; i < slice.queries; i++)
+            must_equal_row(&part, &got, ref_row(&part.request, 0, h, i), c, whole, ref_row(r, batch, h, first + i));
+    free_attention_case(&part);
     free_attention_result(&got);
 }
 
@@ -96,8 +63,8 @@ START_TEST(test_attention_whole_or_in_parts) {
         struct attention_result whole = new_attention_result(&c);
         describe_attention(&c, "attention", &any_way);
         run_attention(&c, &any_way, &rng, &whole);
-        for (int i = 0; i < 8 && attention_rows(&c) > 0; i++)
-            check_parts(&c, &whole, &rng);
+        for (int i = 0; i < 8 && ref_rows(&c.request) > 0; i++)
+            check_part(&c, &whole, &rng);
         free_attention_case(&c);
         free_attention_result(&whole);
     }
@@ -112,12 +79,13 @@ static bool all_are_nan(const float *x, int64_t n) {
 }
 
 static void spoil_keys_from(struct attention_case *c, int64_t first, float with) {
-    const struct heed_attention *s = &c->sizes;
+    const struct heed_attention *s = &c->request;
+    float *key = values_of(&s->key), *value = values_of(&s->value);
     for (int64_t row = 0; row < s->batch * s->num_kv_heads * s->key_tokens; row++) {
         for (int64_t d = 0; d < s->head_dim && row % s->key_tokens >= first; d++)
-            c->key[row * s->head_dim + d] = with;
+            key[row * s->head_dim + d] = with;
         for (int64_t d = 0; d < s->value_dim && row % s->key_tokens >= first; d++)
-            c->value[row * s->value_dim + d] = with;
+            value[row * s->value_dim + d] = with;
     }
 }
 
@@ -137,11 +105,13 @@ START_TEST(test_attention_of_hidden_keys) {
         run_attention(&c, &exec, &rng, &want);
         spoil_keys_from(&c, first, with);
         run_attention(&c, &exec, &rng, &got);
-        for (int64_t row = 0; row < attention_rows(&c); row++) {
+        for (int64_t row = 0; row < ref_rows(&c.request); row++) {
             if (keys_seen(&s, row % s.query_tokens) <= first)
                 must_equal_row(&c, &got, row, &c, &want, row);
             else if (isnan(with))
-                must(all_are_nan(got.output + row * s.value_dim, s.value_dim) && isnan(got.lse[row]) ? NULL : "a NaN was lost");
+                must(all_are_nan(got.part[OUTPUT] + row * s.value_dim, s.value_dim) && isnan(got.part[LSE][row])
+                         ? NULL
+                         : "a NaN was lost");
         }
         free_attention_case(&c);
         free_attention_result(&want);
@@ -209,7 +179,7 @@ START_TEST(test_attention_in_one_packed_buffer) {
         s.key_tokens = s.query_tokens = min_i64(s.query_tokens, 100);
         struct attention_case c = new_attention_case(&s, FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, &rng);
         struct attention_result want = new_attention_result(&c);
-        c.wants_weights = false;
+        c.wants[WEIGHTS] = false;
         describe_attention(&c, "attention, packed", &any_way);
         run_attention(&c, &any_way, NULL, &want);
         int64_t heads[] = {s.num_heads, s.num_kv_heads, s.num_kv_heads, s.num_heads}, start[4], token = 0;
@@ -219,7 +189,7 @@ START_TEST(test_attention_in_one_packed_buffer) {
             start[part] = token;
             token += heads[part] * width[part];
         }
-        float *const values[] = {c.query, c.key, c.value};
+        const float *const values[] = {c.request.query.data, c.request.key.data, c.request.value.data};
         float *packed = new_filled(&rng, FILL_NAN, s.batch * s.query_tokens * token);
         for (int part = 0; part < 3; part++)
             for (int64_t i = 0; i < s.batch * heads[part] * s.query_tokens; i++)
@@ -235,10 +205,10 @@ START_TEST(test_attention_in_one_packed_buffer) {
         a.output = (struct heed_output){buffer.data + start[3], batch_stride, width[3], token};
         if (heed_attention(&a, &any_way) != HEED_OK)
             must(heed_error_message());
-        for (int64_t i = 0; i < attention_rows(&c); i++) {
+        for (int64_t i = 0; i < ref_rows(&c.request); i++) {
             int64_t at = (i / s.query_tokens / s.num_heads * s.query_tokens + i % s.query_tokens) * token + start[3] +
                          i / s.query_tokens % s.num_heads * width[3];
-            must(compare(SAME_BITS, buffer.data + at, want.output + i * s.value_dim, 1, s.value_dim));
+            must(compare(SAME_BITS, buffer.data + at, want.part[OUTPUT] + i * s.value_dim, 1, s.value_dim));
         }
         tensor_free(&buffer);
         free(packed);
@@ -256,17 +226,14 @@ START_TEST(test_attention_with_strides_of_zero) {
         struct attention_case c = new_attention_case(&s, FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, &rng);
         struct attention_result want = new_attention_result(&c), got = new_attention_result(&c);
         for (int64_t i = s.head_dim; i < s.batch * s.num_kv_heads * s.key_tokens * s.head_dim; i++)
-            c.key[i] = c.key[i - s.head_dim];
-        c.wants_weights = c.wants_lse = false;
+            values_of(&c.request.key)[i] = c.request.key.data[i - s.head_dim];
+        c.wants[WEIGHTS] = c.wants[LSE] = false;
         describe_attention(&c, "attention, one key repeated", &any_way);
         run_attention(&c, &any_way, &rng, &want);
-        struct heed_attention a = s;
-        a.query = (struct heed_input){c.query, s.num_heads * s.query_tokens * s.head_dim, s.query_tokens * s.head_dim, s.head_dim};
-        a.key = (struct heed_input){c.key, 0, 0, 0};
-        a.value =
-            (struct heed_input){c.value, s.num_kv_heads * s.key_tokens * s.value_dim, s.key_tokens * s.value_dim, s.value_dim};
-        a.output =
-            (struct heed_output){got.output, s.num_heads * s.query_tokens * s.value_dim, s.query_tokens * s.value_dim, s.value_dim};
+        struct heed_attention a = c.request;
+        a.key = (struct heed_input){a.key.data, 0, 0, 0};
+        a.output = (struct heed_output){got.part[OUTPUT], s.num_heads * s.query_tokens * s.value_dim, s.query_tokens * s.value_dim,
+                                        s.value_dim};
         if (heed_attention(&a, &any_way) != HEED_OK)
             must(heed_error_message());
         must_equal_attention(&c, &got, &want);

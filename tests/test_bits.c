@@ -111,11 +111,11 @@ static void attention_bits(struct pass *pass, const struct heed_attention *s, en
     describe_attention(&c, "attention", exec);
     run_attention(&c, exec, NULL, &result);
     snprintf(part, sizeof part, "%s/output", name);
-    take_in(pass, part, result.output, attention_rows(&c) * s->value_dim);
+    take_in(pass, part, result.part[OUTPUT], result_count(&c.request, OUTPUT));
     snprintf(part, sizeof part, "%s/weights", name);
-    take_in(pass, part, result.weights, attention_rows(&c) * s->key_tokens);
+    take_in(pass, part, result.part[WEIGHTS], result_count(&c.request, WEIGHTS));
     snprintf(part, sizeof part, "%s/lse", name);
-    take_in(pass, part, result.lse, attention_rows(&c));
+    take_in(pass, part, result.part[LSE], result_count(&c.request, LSE));
     free_attention_case(&c);
     free_attention_result(&result);
 }
