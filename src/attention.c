@@ -36,6 +36,8 @@ static enum heed_status run_plan(const struct attention_plan *plan, float *works
     atomic_int *splits_left = (atomic_int *)(workspace + plan->layout.splits_left);
     for (int64_t head = 0; plan->splits > 1 && head < plan->heads; head++)
         atomic_init(splits_left + head, (int)plan->splits);
+    if (plan->request->relative.table)
+        heed_relative_steps(&plan->request->relative, (int *)(workspace + plan->layout.relative_step));
     const enum heed_status status = heed_schedule_run(plan->exec, plan->workers, plan->tasks, run_block, &run);
     const int64_t mass_tasks = heed_attention_mass_tasks(plan);
     if (status || mass_tasks == 0)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "heed.h"
+#include "internal.h"
 #include "kernels.h"
 #include "kv_cache.h"
 
@@ -30,8 +31,19 @@ struct attention_sequence heed_attention_sequence(const struct heed_attention *r
 struct attention_range {
     int64_t begin, end;
 };
-struct attention_range heed_attention_range(const struct heed_attention *request, const struct attention_sequence *sequence,
-                                            int64_t token);
+INLINE struct attention_range heed_attention_range(const struct heed_attention *request, const struct attention_sequence *sequence,
+                                                   int64_t token) {
+    const struct heed_window *window = &request->window;
+    const int64_t position = token + sequence->offset;
+    struct attention_range range = {0, sequence->keys};
+    if (request->causal)
+        range.end = min_i64(range.end, position + 1);
+    if (window->on && window->left >= 0)
+        range.begin = max_i64(0, position - window->left);
+    if (window->on && window->right >= 0)
+        range.end = min_i64(range.end, position + window->right + 1);
+    return range;
+}
 
 /* Where each array of the workspace begins, in floats; all aligned to 64 bytes. */
 struct attention_layout {
@@ -39,6 +51,7 @@ struct attention_layout {
     int64_t state_output, state_max, state_sum; /* [heads][chunks][block_rows][output_ld], [heads][chunks][round16(block_rows)] */
     int64_t splits_left;                        /* [heads], atomic int: splits of a key/value head that are not done */
     int64_t row_max_sum;                        /* [query rows][2]: final max and sum, for the mass */
+    int64_t relative_step;                      /* [buckets], int: the first distance of each bucket of one direction */
     int64_t shared;                             /* floats in all */
     /* of each worker: */
     int64_t query;  /* [block_rows][head_dim], scaled */
@@ -81,10 +94,8 @@ struct attention_plan {
     int64_t splits;     /* tasks that share the one block of a key/value head */
     int64_t tasks;
     int64_t output_ld;
-    int64_t chunk_keys;                      /* room for keys of one chunk */
-    int64_t relative_keys;                   /* distances in a table of relative bias */
-    int32_t relative_step[HEED_MAX_BUCKETS]; /* first distance of each bucket of one direction */
-    int relative_steps;
+    int64_t chunk_keys;    /* room for keys of one chunk */
+    int64_t relative_keys; /* distances in a table of relative bias */
     double flops;
     int workers, most_workers; /* of this call, and of any with the same sizes */
     struct attention_layout layout;
@@ -93,8 +104,9 @@ struct attention_plan {
 enum heed_status heed_attention_check(const struct heed_attention *request);
 void heed_attention_prepare(const struct heed_attention *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             struct attention_plan *plan);
-/* The first distance of each bucket of one direction, and how many there are. */
-int heed_relative_steps(const struct heed_relative *relative, int32_t *step);
+/* The buckets of one direction, and the first distance of each. */
+int heed_relative_buckets(const struct heed_relative *relative);
+void heed_relative_steps(const struct heed_relative *relative, int *step);
 
 /* Tasks of a plan; workspace as the plan's layout says.  False: cancelled. */
 bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);

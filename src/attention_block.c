@@ -12,18 +12,13 @@
 #include "merge.h"
 #include "schedule.h"
 
-int64_t heed_block_query_head(const struct attention_block *block, int64_t row) {
-    return block->kv_head * block->plan->group + (block->first + row) % block->plan->group;
-}
-
-int64_t heed_block_token(const struct attention_block *block, int64_t row) { return (block->first + row) / block->plan->group; }
-
 /* Where a view's row for this row of the block begins, in floats. */
 static int64_t row_offset(const struct attention_block *block, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
                           int64_t row) {
     const bool packed = block->plan->request->query_starts != NULL;
     const int64_t base = packed ? block->sequence.first_query * token_stride : block->sequence.batch * batch_stride;
-    return base + heed_block_query_head(block, row) * head_stride + heed_block_token(block, row) * token_stride;
+    const struct attention_row of_head = heed_block_row(block, row);
+    return base + of_head.head * head_stride + of_head.token * token_stride;
 }
 
 float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row) {
@@ -68,7 +63,7 @@ static void load_queries(const struct attention_block *block) {
 }
 
 void heed_block_open(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows,
-                     float *workspace) {
+                     const float *shared, float *workspace) {
     const struct heed_attention *request = plan->request;
     block->plan = plan;
     block->kernels = plan->kernels;
@@ -80,8 +75,9 @@ void heed_block_open(struct attention_block *block, const struct attention_plan 
     block->first_chunk = block->last_chunk = 0;
     if (block->rows <= 0)
         return;
-    const struct attention_range begin = heed_attention_range(request, &block->sequence, heed_block_token(block, 0));
-    const struct attention_range end = heed_attention_range(request, &block->sequence, heed_block_token(block, block->rows - 1));
+    const struct attention_range begin = heed_attention_range(request, &block->sequence, heed_block_row(block, 0).token);
+    const struct attention_range end =
+        heed_attention_range(request, &block->sequence, heed_block_row(block, block->rows - 1).token);
     if (begin.begin < end.end) {
         block->first_chunk = begin.begin / HEED_CHUNK;
         block->last_chunk = ceil_div(end.end, HEED_CHUNK);
@@ -89,7 +85,7 @@ void heed_block_open(struct attention_block *block, const struct attention_plan 
     place_arrays(block, workspace);
     load_queries(block);
     if (request->relative.table)
-        heed_block_load_relative(block);
+        heed_block_load_relative(block, shared);
 }
 
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows) {
@@ -117,12 +113,13 @@ static void score_tile(const struct attention_block *block, int64_t from, int64_
     const int64_t head_dim = block->plan->request->head_dim;
     const struct attention_chunk *chunk = &block->chunk;
     const int *begins = block->begins + sub, *ends = block->ends + sub;
-    const bool all_seen = block->plan->has_passes || (begins[rows - 1] <= at && ends[0] - at >= columns);
+    const bool sealed_later = block->plan->has_passes;
+    const bool has_begins = begins[rows - 1] > at && !sealed_later, has_ends = ends[0] - at < columns && !sealed_later;
     int tile_begins[HEED_MAX_TILE_ROWS], tile_ends[HEED_MAX_TILE_ROWS];
-    for (int i = 0; i < rows && !all_seen; i++) {
+    for (int i = 0; i < rows && has_begins; i++)
         tile_begins[i] = begins[i] - at;
+    for (int i = 0; i < rows && has_ends; i++)
         tile_ends[i] = ends[i] - at;
-    }
     block->kernels->score_tile(&(struct heed_score_tile){
         .rows = rows,
         .columns = columns,
@@ -132,8 +129,8 @@ static void score_tile(const struct attention_block *block, int64_t from, int64_
         .ldq = head_dim,
         .keys = chunk->keys[at / chunk->key_width] + at % chunk->key_width,
         .ldk = chunk->key_width,
-        .begins = all_seen ? NULL : tile_begins,
-        .ends = all_seen ? NULL : tile_ends,
+        .begins = has_begins ? tile_begins : NULL,
+        .ends = has_ends ? tile_ends : NULL,
         .s = block->scores + sub * HEED_CHUNK + at,
         .row_max = block->row_max + sub * HEED_SUM_LANES,
     });
@@ -238,18 +235,20 @@ static void fill(float *x, int64_t n, float value) {
         x[i] = value;
 }
 
-/* What lies outside a row's range in a row of weights or scores. */
-static void fill_unseen(const struct attention_block *block, float *row, struct attention_range range, float value) {
-    const int64_t columns = block->plan->columns;
+/* Fills what lies outside a row's range, which it returns, in a row of weights or scores. */
+static struct attention_range fill_unseen(const struct attention_block *block, const struct heed_output *view, int64_t row,
+                                          float value) {
+    struct attention_range range = heed_attention_range(block->plan->request, &block->sequence, heed_block_row(block, row).token);
+    float *to = heed_block_output_row(block, view, row);
     if (range.begin >= range.end)
         range = (struct attention_range){0, 0};
-    fill(row, range.begin, value);
-    fill(row + range.end, columns - range.end, value);
+    fill(to, range.begin, value);
+    fill(to + range.end, block->plan->columns - range.end, value);
+    return range;
 }
 
 static void finish_row(const struct attention_block *block, float *shared, int64_t row) {
     const struct heed_attention *request = block->plan->request;
-    const struct attention_range range = heed_attention_range(request, &block->sequence, heed_block_token(block, row));
     const float max = block->max[row], sum = block->sum[row];
     if (request->output.data)
         block->kernels->finish_row(block->output + row * block->plan->output_ld, request->value_dim, sum,
@@ -257,13 +256,12 @@ static void finish_row(const struct attention_block *block, float *shared, int64
     if (request->lse.data)
         *heed_block_output_row(block, &request->lse, row) = heed_log_sum_exp(max, sum);
     if (request->weights.data) {
-        float *weights = heed_block_output_row(block, &request->weights, row);
-        if (range.begin < range.end)
-            block->kernels->weights_row(weights + range.begin, range.end - range.begin, max, sum);
-        fill_unseen(block, weights, range, 0.0f);
+        const struct attention_range range = fill_unseen(block, &request->weights, row, 0.0f);
+        block->kernels->weights_row(heed_block_output_row(block, &request->weights, row) + range.begin, range.end - range.begin,
+                                    max, sum);
     }
     if (request->scores.data)
-        fill_unseen(block, heed_block_output_row(block, &request->scores, row), range, -INFINITY);
+        fill_unseen(block, &request->scores, row, -INFINITY);
     if (request->mass.data) {
         float *final = heed_block_row_max_sum(block, shared, row);
         final[0] = max;
@@ -275,7 +273,7 @@ static void finish_row(const struct attention_block *block, float *shared, int64
 static bool run_split(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
     struct attention_block block;
     const int64_t head = task / plan->splits, split = task % plan->splits;
-    heed_block_open(&block, plan, head, 0, plan->block_rows, workspace);
+    heed_block_open(&block, plan, head, 0, plan->block_rows, shared, workspace);
     if (block.rows <= 0)
         return true;
     const int64_t each = ceil_div(block.last_chunk - block.first_chunk, plan->splits), first = block.first_chunk + split * each;
@@ -299,7 +297,7 @@ bool heed_attention_block(const struct attention_plan *plan, int64_t task, float
         return run_split(plan, task, shared, workspace);
     /* Late blocks see more keys when causal: started first, they do not end last. */
     const int64_t index = plan->blocks - 1 - task % plan->blocks;
-    heed_block_open(&block, plan, task / plan->blocks, index * plan->block_rows, plan->block_rows, workspace);
+    heed_block_open(&block, plan, task / plan->blocks, index * plan->block_rows, plan->block_rows, shared, workspace);
     if (block.rows <= 0)
         return true;
     heed_block_start_states(&block);

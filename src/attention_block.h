@@ -31,7 +31,7 @@ struct attention_block {
 
 /* Makes the block of rows [first, first + rows) of a key/value head, with its queries scaled. */
 void heed_block_open(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows,
-                     float *workspace);
+                     const float *shared, float *workspace);
 /* Makes chunk number `index` the current one, its keys as panels. */
 void heed_block_load_keys(struct attention_block *block, int64_t index);
 void heed_block_load_values(struct attention_block *block);
@@ -43,7 +43,7 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
 /* What is added to the scores of row `row` of the block, the i-th of the current ones, and what hides them. */
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i);
 /* The tables of relative bias of the block's heads. */
-void heed_block_load_relative(const struct attention_block *block);
+void heed_block_load_relative(const struct attention_block *block, const float *shared);
 
 /* Initial states: the sinks'. */
 void heed_block_start_states(const struct attention_block *block);
@@ -55,8 +55,15 @@ void heed_block_keep_unseen_states(const struct attention_block *block);
 void heed_block_merge_states(const struct attention_block *block, const float *shared);
 
 /* Query head and token of a row of the block. */
-int64_t heed_block_query_head(const struct attention_block *block, int64_t row);
-int64_t heed_block_token(const struct attention_block *block, int64_t row);
+struct attention_row {
+    int64_t head, token;
+};
+INLINE struct attention_row heed_block_row(const struct attention_block *block, int64_t row) {
+    const int64_t group = block->plan->group, of_head = block->first + row;
+    if (group == 1)
+        return (struct attention_row){block->kv_head, of_head};
+    return (struct attention_row){block->kv_head * group + of_head % group, of_head / group};
+}
 /* Row `row` of the block in an output view. */
 float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row);
 /* Where final max and sum of a row are kept for the mass. */

@@ -63,8 +63,8 @@ static void load_cache_keys(struct attention_block *block) {
 void heed_block_load_keys(struct attention_block *block, int64_t index) {
     const struct heed_attention *request = block->plan->request;
     const struct attention_sequence *sequence = &block->sequence;
-    const struct attention_range first = heed_attention_range(request, sequence, heed_block_token(block, 0));
-    const struct attention_range last = heed_attention_range(request, sequence, heed_block_token(block, block->rows - 1));
+    const struct attention_range first = heed_attention_range(request, sequence, heed_block_row(block, 0).token);
+    const struct attention_range last = heed_attention_range(request, sequence, heed_block_row(block, block->rows - 1).token);
     struct attention_chunk *chunk = &block->chunk;
     chunk->start = index * HEED_CHUNK;
     chunk->n = (int)min_i64(HEED_CHUNK, sequence->keys - chunk->start);

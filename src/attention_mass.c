@@ -32,9 +32,9 @@ static void store_mass(const struct attention_plan *plan, int64_t head, int64_t 
     const int64_t start = index * HEED_CHUNK, n = min_i64(HEED_CHUNK, plan->columns - start);
     for (int64_t i = 0; i < plan->group; i++) {
         const int64_t query_head = head % request->num_kv_heads * plan->group + i;
-        plan->kernels->scale(mass + i * HEED_CHUNK, n, 1.0f,
-                             view->data + head / request->num_kv_heads * view->batch_stride + query_head * view->head_stride +
-                                 start);
+        plan->kernels->store_row(mass + i * HEED_CHUNK, n, 1.0f,
+                                 view->data + head / request->num_kv_heads * view->batch_stride + query_head * view->head_stride +
+                                     start);
     }
 }
 
@@ -48,7 +48,7 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
         struct attention_block block;
         if (heed_exec_cancelled(plan->exec))
             return false;
-        heed_block_open(&block, plan, head, first, step, workspace);
+        heed_block_open(&block, plan, head, first, step, shared, workspace);
         if (index < block.first_chunk || index >= block.last_chunk)
             continue;
         heed_block_load_keys(&block, index);

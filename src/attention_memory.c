@@ -6,11 +6,13 @@
 #include "internal.h"
 #include "region.h"
 
+enum { MOST_REGIONS = 24 };
+
 /* Inputs first, then outputs.  What is not wanted is not in the list. */
 struct regions {
     const struct heed_attention *request;
     int64_t queries, keys; /* of the longest sequence */
-    struct heed_region list[24];
+    struct heed_region *list;
     int inputs, count;
     enum heed_status status;
 };
@@ -173,7 +175,9 @@ static int64_t longest(const int64_t *starts, int64_t batch, int64_t tokens) {
 }
 
 enum heed_status heed_attention_check_memory(const struct heed_attention *request) {
+    struct heed_region list[MOST_REGIONS];
     struct regions regions = {.request = request,
+                              .list = list,
                               .queries = longest(request->query_starts, request->batch, request->query_tokens),
                               .keys = longest(request->key_starts, request->batch, request->key_tokens)};
     add_inputs(&regions);

@@ -26,10 +26,8 @@ static void plan_scores(struct attention_plan *plan) {
     plan->query_factor = plan->has_terms ? scale : scale * log2e;
     plan->score_factor = plan->has_terms ? log2e : 1.0f;
     plan->raw_factor = plan->has_terms ? 1.0f : ln2;
-    if (request->relative.table) {
-        plan->relative_steps = heed_relative_steps(&request->relative, plan->relative_step);
+    if (request->relative.table)
         plan->relative_keys = 2 * request->relative.max_distance + 2 * HEED_CHUNK;
-    }
 }
 
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
@@ -107,6 +105,7 @@ static void lay_out_shared(struct attention_plan *plan) {
         {&layout->state_sum, states * round_up(plan->block_rows, 16)},
         {&layout->splits_left, plan->splits > 1 ? plan->heads : 0},
         {&layout->row_max_sum, 2 * query_rows},
+        {&layout->relative_step, request->relative.table ? heed_relative_buckets(&request->relative) : 0},
     };
     layout->shared = lay_out(arrays, sizeof arrays / sizeof *arrays);
 }

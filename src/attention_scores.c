@@ -64,7 +64,7 @@ static void hide_by_tree(const struct score_row *r) {
 static void store_scores(const struct score_row *r, enum heed_score_stage stage, float factor) {
     const struct heed_attention *request = r->block->plan->request;
     if (request->scores.data && request->score_stage == stage)
-        r->block->kernels->scale(r->s, r->n, factor, heed_block_output_row(r->block, &request->scores, r->row) + r->key);
+        r->block->kernels->store_row(r->s, r->n, factor, heed_block_output_row(r->block, &request->scores, r->row) + r->key);
 }
 
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i) {
@@ -72,10 +72,11 @@ void heed_block_pass_scores(const struct attention_block *block, int64_t row, in
     const struct heed_attention *request = plan->request;
     const int begin = block->begins[i], end = block->ends[i];
     float *scores = block->scores + i * HEED_CHUNK;
+    const struct attention_row of_head = heed_block_row(block, row);
     const struct score_row r = {.block = block,
                                 .row = row,
-                                .token = heed_block_token(block, row),
-                                .head = heed_block_query_head(block, row),
+                                .token = of_head.token,
+                                .head = of_head.head,
                                 .key = block->chunk.start + begin,
                                 .begin = begin,
                                 .n = end - begin,
@@ -105,41 +106,46 @@ static int64_t logarithmic_bucket(int64_t distance, int64_t exact, int64_t most,
     return (int64_t)(log((double)distance / (double)exact) / log((double)most / (double)exact) * (double)steps + grain);
 }
 
-int heed_relative_steps(const struct heed_relative *relative, int32_t *step) {
-    const int buckets = (int)(relative->bidirectional ? relative->num_buckets / 2 : relative->num_buckets), exact = buckets / 2;
+int heed_relative_buckets(const struct heed_relative *relative) {
+    return (int)(relative->bidirectional ? relative->num_buckets / 2 : relative->num_buckets);
+}
+
+void heed_relative_steps(const struct heed_relative *relative, int *step) {
+    const int buckets = heed_relative_buckets(relative), exact = buckets / 2;
     const double ratio = (double)relative->max_distance / exact;
     for (int k = 0; k < buckets; k++) {
-        int32_t distance = k;
+        int distance = k;
         if (k > exact)
-            distance = (int32_t)(exact * pow(ratio, (double)(k - exact) / (buckets - exact))) - 1;
+            distance = (int)(exact * pow(ratio, (double)(k - exact) / (buckets - exact))) - 1;
         while (k > exact &&
                (distance < exact || logarithmic_bucket(distance, exact, relative->max_distance, buckets - exact) < k - exact))
             distance++;
         step[k] = distance;
     }
-    return buckets;
 }
 
 /* Bias by distance of key after query, from -max_distance - 256 on; the outermost 256 on both sides are alike, so that the keys of
  * any chunk are a piece of it. */
-static void fill_relative(const struct attention_plan *plan, int64_t head, float *table) {
+static void fill_relative(const struct attention_plan *plan, int64_t head, const int *step, float *table) {
     const struct heed_relative *relative = &plan->request->relative;
     const float *bias = relative->table + head * relative->head_stride;
     const int64_t most = relative->max_distance + HEED_CHUNK;
+    const int buckets = heed_relative_buckets(relative);
     float *zero = table + most;
     int bucket = 0;
     for (int64_t distance = 0; distance <= most; distance++) {
-        while (bucket + 1 < plan->relative_steps && distance >= plan->relative_step[bucket + 1])
+        while (bucket + 1 < buckets && distance >= step[bucket + 1])
             bucket++;
-        const int after = relative->bidirectional ? plan->relative_steps + bucket : 0;
+        const int after = relative->bidirectional ? buckets + bucket : 0;
         zero[-distance] = bias[bucket * relative->bucket_stride];
         if (distance > 0 && distance < most)
             zero[distance] = bias[after * relative->bucket_stride];
     }
 }
 
-void heed_block_load_relative(const struct attention_block *block) {
+void heed_block_load_relative(const struct attention_block *block, const float *shared) {
     const struct attention_plan *plan = block->plan;
+    const int *step = (const int *)(shared + plan->layout.relative_step);
     for (int64_t i = 0; i < plan->group; i++)
-        fill_relative(plan, block->kv_head * plan->group + i, block->relative + i * plan->relative_keys);
+        fill_relative(plan, block->kv_head * plan->group + i, step, block->relative + i * plan->relative_keys);
 }

@@ -7,9 +7,13 @@
 #include "merge.h"
 
 void heed_block_start_states(const struct attention_block *block) {
-    const struct heed_attention *request = block->plan->request;
-    for (int64_t i = 0; i < round_up(block->rows, 16); i++)
-        heed_state_start(i < block->rows ? request->sinks : NULL, heed_block_query_head(block, i), block->max + i, block->sum + i);
+    const float *sinks = block->plan->request->sinks;
+    for (int64_t i = 0; i < round_up(block->rows, 16); i++) {
+        block->max[i] = -INFINITY;
+        block->sum[i] = 0.0f;
+        if (sinks && i < block->rows)
+            heed_state_of_sink(sinks[heed_block_row(block, i).head], block->max + i, block->sum + i);
+    }
     memset(block->output, 0, (size_t)(block->rows * block->plan->output_ld) * sizeof(float));
 }
 
@@ -28,7 +32,7 @@ static void store_state(const struct attention_block *block, int64_t row, int64_
     /* Whether a NaN survives a maximum differs between instruction sets; the sum always tells. */
     heed_block_output_row(block, &states->max, row)[index] = sum != sum ? __builtin_nanf("") : max + 0.0f;
     heed_block_output_row(block, &states->sum, row)[index] = sum != sum ? __builtin_nanf("") : sum;
-    block->kernels->scale(output, value_dim, 1.0f, heed_block_output_row(block, &states->output, row) + index * value_dim);
+    block->kernels->store_row(output, value_dim, 1.0f, heed_block_output_row(block, &states->output, row) + index * value_dim);
 }
 
 void heed_block_keep_states(const struct attention_block *block, float *shared, int64_t from, int rows) {

@@ -21,6 +21,8 @@
  * nor derives others from its origin. */
 #define PIN(x) __asm__("" : "+r"(x))
 
+INLINE int smaller(int a, int b) { return a < b ? a : b; }
+INLINE int larger(int a, int b) { return a > b ? a : b; }
 INLINE int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 /* a / b rounded up; a >= 0, b > 0, without overflow for any a */

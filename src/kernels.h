@@ -37,7 +37,7 @@ struct heed_gemm_tile {
 };
 
 /* Scores of tile_rows queries (or fewer) with tile_columns keys (or fewer, whole vectors): s[i][j] = chain over d of query[i][d] *
- * keys[d][j], then -inf where j < begins[i] or j >= ends[i] (both NULL: nowhere).  Lane-wise maxima go to row_max[i][0..15]: of
+ * keys[d][j], then -inf where j < begins[i] or j >= ends[i] (NULL: nowhere).  Lane-wise maxima go to row_max[i][0..15]: of
  * this tile alone if `first`, else of it and what is there.  keys has leading dimension ldk; s and row_max have HEED_CHUNK and
  * HEED_SUM_LANES. */
 struct heed_score_tile {
@@ -81,7 +81,8 @@ struct heed_merge_rows {
 /* o[i][d] = fma(o[i][d], keep_old[i], chain * take_new[i]), chain over begins[i] <= j < ends[i] of p[i][j] * value[j][d], from 0;
  * with keep_old NULL o[i][d] = chain + 0.  Value j is values[j / piece_keys][offset + j % piece_keys * ldv + d]: pages, or one
  * piece. rows <= tile_rows; columns <= tile_columns; values and o are readable, o writable, up to columns rounded up to whole
- * vectors; p has leading dimension HEED_CHUNK.  Row i uses no value that it does not see. */
+ * vectors; p has leading dimension HEED_CHUNK.  Neither begins nor ends fall from row to row.  Row i uses no value that it does not
+ * see. */
 struct heed_value_tile {
     int rows, columns;
     const int *begins, *ends;
@@ -132,6 +133,8 @@ struct heed_kernels {
     void (*mass_row)(float *y, const float *z, int64_t n, float max, float sum);
 
     /* y[i] = x[i] * factor + 0; NaNs become the one NaN. */
+    void (*store_row)(const float *x, int64_t n, float factor, float *y);
+    /* y[i] = x[i] * factor */
     void (*scale)(const float *x, int64_t n, float factor, float *y);
     /* y[i] = x[i] * (1 / sum) + 0; 0 if sum is 0; NaNs become the one NaN.  x is readable up to n rounded up to whole vectors. */
     void (*finish_row)(const float *x, int64_t n, float sum, float *y);

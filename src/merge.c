@@ -15,16 +15,12 @@
 
 enum { COLUMNS = 256 /* of an output row merged at once, on the stack */, TASK_ROWS = 16 };
 
-void heed_state_start(const float *sinks, int64_t head, float *max, float *sum) {
+void heed_state_of_sink(float sink, float *max, float *sum) {
     const float log2e = 0x1.715476p+0f;
-    *max = -INFINITY;
-    *sum = 0.0f;
-    if (!sinks || sinks[head] == -INFINITY)
-        return;
-    /* exp(inf - inf) is NaN: an infinite sink is none that a row could share with keys. */
-    const bool usable = sinks[head] < INFINITY;
-    *max = usable ? sinks[head] * log2e : -INFINITY;
-    *sum = usable ? 1.0f : __builtin_nanf("");
+    /* exp(inf - inf) is NaN, so an infinite sink makes NaN even of a row that sees no key. */
+    const bool is_nan = !(sink < INFINITY);
+    *max = is_nan ? -INFINITY : sink * log2e;
+    *sum = is_nan ? __builtin_nanf("") : sink == -INFINITY ? 0.0f : 1.0f;
 }
 
 float heed_log_sum_exp(float max, float sum) {
@@ -134,7 +130,9 @@ static void merge_columns(const struct merge_run *run, const struct merge_row *r
     float output[COLUMNS] = {0}, old_max[16], old_sum[16] = {0}, chunk_max[16], chunk_sum[16] = {0}, keep_old[16], take_new[16];
     for (int i = 0; i < 16; i++)
         old_max[i] = chunk_max[i] = 0.0f;
-    heed_state_start(request->sinks, row->head, old_max, old_sum);
+    old_max[0] = -INFINITY;
+    if (request->sinks)
+        heed_state_of_sink(request->sinks[row->head], old_max, old_sum);
     for (int64_t p = 0; p < request->parts; p++) {
         const struct heed_states_part *part = &request->part[p];
         for (int64_t chunk = 0; chunk < part->chunks; chunk++) {

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Before the first key: nothing, or the sink of a query head, a score without a value. */
-void heed_state_start(const float *sinks, int64_t head, float *max, float *sum);
+/* Before the first key: a score without a value. */
+void heed_state_of_sink(float sink, float *max, float *sum);
 /* After the last key. */
 float heed_log_sum_exp(float max, float sum);
 

@@ -4,6 +4,11 @@
 
 static void scale(const float *x, int64_t n, float factor, float *y) {
     for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(y + i, v_mul(v_load_n(x + i, n - i), v_set1(factor)), n - i);
+}
+
+static void store_row(const float *x, int64_t n, float factor, float *y) {
+    for (int64_t i = 0; i < n; i += VF_LANES)
         v_store_n(y + i, v_one_nan(v_add(v_mul(v_load_n(x + i, n - i), v_set1(factor)), v_zero())), n - i);
 }
 

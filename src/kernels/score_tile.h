@@ -8,12 +8,14 @@ INLINE void score_tile_body(const int rows, const int vectors, const struct heed
     tile_zero(rows, vectors, acc);
     tile_multiply(rows, vectors, acc, tile->query, tile->ldq, tile->keys, tile->ldk, tile->head_dim);
 
+    const vf hidden = v_set1(-INFINITY);
     if (tile->ends) {
-        const vf hidden = v_set1(-INFINITY);
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) {
-            acc[i][v] = v_keep_first(acc[i][v], tile->ends[i] - v * VF_LANES, hidden);
-            acc[i][v] = v_keep_first(hidden, tile->begins[i] - v * VF_LANES, acc[i][v]);
-        }
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
+            v_keep_first(acc[i][v], tile->ends[i] - v * VF_LANES, hidden);
+    }
+    if (tile->begins) {
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
+            v_keep_first(hidden, tile->begins[i] - v * VF_LANES, acc[i][v]);
     }
     UNROLL for (int i = 0; i < rows; i++) {
         float *row_max = tile->row_max + i * HEED_SUM_LANES;

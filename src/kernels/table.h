@@ -44,6 +44,7 @@ const struct heed_kernels TABLE = {
     .seal_row = seal_row,
     .merge_row = merge_row,
     .mass_row = mass_row,
+    .store_row = store_row,
     .scale = scale,
     .finish_row = finish_row,
     .weights_row = weights_row,

@@ -2,55 +2,40 @@
 #ifndef HEED_KERNELS_VALUE_TILE_H
 #define HEED_KERNELS_VALUE_TILE_H
 
-/* Keys that some rows of a tile see: a row must not touch a value that it does not see, for 0 * NaN is NaN. */
+/* Keys [from, to), of which a row sees those before its end, and from its begin on if it has `begins`: a row must not touch a value
+ * that it does not see, for 0 * NaN is NaN. */
 INLINE void value_edge(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const struct heed_value_tile *tile,
-                       const float *piece, int start, int from, int to) {
+                       const int *begins, const float *value, int from, int to) {
     NO_UNROLL for (int j = from; j < to; j++) {
-        const float *value = piece + (j - start) * tile->ldv;
         UNROLL for (int i = 0; i < rows; i++) {
-            if (j < tile->begins[i] || j >= tile->ends[i])
+            if (j >= tile->ends[i] || (begins && j < begins[i]))
                 continue;
             const vf weight = v_set1(tile->p[i * HEED_CHUNK + j]);
-            UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_fma(weight, v_load(value + v * VF_LANES), acc[i][v]);
+            UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
+                v_fma(weight, v_load(value + j * tile->ldv + v * VF_LANES), acc[i][v]);
         }
     }
 }
 
-/* Which keys any row of a tile sees, and, in their midst, which all rows see. */
-struct value_keys {
-    int any_begin, all_begin, all_end, any_end;
-};
-
-INLINE struct value_keys value_tile_keys(const int rows, const struct heed_value_tile *tile) {
-    struct value_keys keys = {tile->begins[0], tile->begins[0], tile->ends[0], tile->ends[0]};
-    UNROLL for (int i = 1; i < rows; i++) {
-        const int begin = tile->begins[i], end = tile->ends[i];
-        keys.any_begin = begin < keys.any_begin ? begin : keys.any_begin;
-        keys.all_begin = begin > keys.all_begin ? begin : keys.all_begin;
-        keys.all_end = end < keys.all_end ? end : keys.all_end;
-        keys.any_end = end > keys.any_end ? end : keys.any_end;
-    }
-    if (keys.all_begin >= keys.all_end)
-        keys.all_begin = keys.all_end = keys.any_end;
-    return keys;
-}
-
 INLINE void value_tile_body(const int rows, const int vectors, const struct heed_value_tile *tile) {
     vf acc[TILE_ROWS][TILE_VECTORS];
-    const struct value_keys keys = value_tile_keys(rows, tile);
+    /* All rows see the keys from the last row's first to the first row's last, if they have any in common. */
+    const int any_begin = tile->begins[0], any_end = tile->ends[rows - 1];
+    const bool common = tile->begins[rows - 1] < tile->ends[0];
+    const int all_begin = common ? tile->begins[rows - 1] : any_end, all_end = common ? tile->ends[0] : any_end;
     tile_zero(rows, vectors, acc);
-    const float *const *values = tile->values;
-    NO_UNROLL for (int start = 0; start < keys.any_end; start += tile->piece_keys, values++) {
+    const float *const *piece = tile->values;
+    NO_UNROLL for (int start = 0; start < any_end; start += tile->piece_keys, piece++) {
         const int stop = start + tile->piece_keys;
-        const int from = keys.all_begin > start ? keys.all_begin : start, to = keys.all_end < stop ? keys.all_end : stop;
-        const int first = keys.any_begin > start ? keys.any_begin : start, last = keys.any_end < stop ? keys.any_end : stop;
-        if (first >= last)
+        if (stop <= any_begin)
             continue;
-        const float *piece = *values + tile->offset;
-        value_edge(rows, vectors, acc, tile, piece, start, first, keys.all_begin < last ? keys.all_begin : last);
+        const float *value = *piece + tile->offset - start * tile->ldv;
+        value_edge(rows, vectors, acc, tile, tile->begins, value, larger(any_begin, start),
+                   smaller(all_begin, smaller(any_end, stop)));
+        const int from = larger(all_begin, start), to = smaller(all_end, stop);
         if (from < to)
-            tile_multiply(rows, vectors, acc, tile->p + from, HEED_CHUNK, piece + (from - start) * tile->ldv, tile->ldv, to - from);
-        value_edge(rows, vectors, acc, tile, piece, start, keys.all_end > first ? keys.all_end : first, last);
+            tile_multiply(rows, vectors, acc, tile->p + from, HEED_CHUNK, value + from * tile->ldv, tile->ldv, to - from);
+        value_edge(rows, vectors, acc, tile, NULL, value, larger(all_end, start), smaller(any_end, stop));
     }
     if (!tile->keep_old) {
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
