@@ -108,6 +108,9 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
     return first.begin < end && last.end > chunk->start;
 }
 
+/* Down to a multiple of the lanes of a sum, which take whole vectors of scores on any instruction set. */
+static int whole_lanes(int key) { return key / HEED_SUM_LANES * HEED_SUM_LANES; }
+
 /* Scores of rows [from + sub, from + sub + rows), a tile's worth, with `columns` keys of the chunk from `at` on. */
 static void score_tile(const struct attention_block *block, int64_t from, int64_t sub, int rows, int at, int columns) {
     const int64_t head_dim = block->plan->request->head_dim;
@@ -123,7 +126,7 @@ static void score_tile(const struct attention_block *block, int64_t from, int64_
     block->kernels->score_tile(&(struct heed_score_tile){
         .rows = rows,
         .columns = columns,
-        .first = begins[0] >= at,
+        .first = whole_lanes(begins[0]) >= at,
         .head_dim = head_dim,
         .query = block->query + (from + sub) * head_dim,
         .ldq = head_dim,
@@ -141,10 +144,10 @@ static void score_tile(const struct attention_block *block, int64_t from, int64_
 void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
     const int tile_rows = block->kernels->tile_rows;
     const int columns = (int)min_i64(block->kernels->tile_columns, block->chunk.key_width);
-    for (int at = block->begins[0] / columns * columns; at < block->ends[rows - 1]; at += columns)
+    for (int at = whole_lanes(block->begins[0]) / columns * columns; at < block->ends[rows - 1]; at += columns)
         for (int sub = 0; sub < rows; sub += tile_rows) {
             const int in_tile = (int)min_i64(tile_rows, rows - sub);
-            if (at + columns > block->begins[sub] && at < block->ends[sub + in_tile - 1])
+            if (at + columns > whole_lanes(block->begins[sub]) && at < block->ends[sub + in_tile - 1])
                 score_tile(block, from, sub, in_tile, at, columns);
         }
     for (int i = 0; block->plan->has_passes && i < rows; i++)
