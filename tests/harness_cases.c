@@ -15,23 +15,23 @@ static void choose_shape(struct heed_attention *r, int shape, struct rng *rng) {
     r->query_tokens = rng_range(rng, 1, 20);
     r->key_tokens = rng_range(rng, 1, 40);
     switch (shape) {
-    case 1: /* decode */
+    case SHAPE_DECODE:
         r->query_tokens = 1;
         r->key_tokens = rng_range(rng, 1, 1400);
         break;
-    case 2: /* drafts */
+    case SHAPE_DRAFTS:
         r->query_tokens = rng_range(rng, 2, 16);
         r->key_tokens = rng_range(rng, 16, 900);
         break;
-    case 3: /* long keys */
+    case SHAPE_LONG_KEYS:
         r->query_tokens = rng_range(rng, 2, 40);
         r->key_tokens = rng_range(rng, 257, 1400);
         break;
-    case 4: /* long queries */
+    case SHAPE_LONG_QUERIES:
         r->query_tokens = rng_range(rng, 60, 400);
         r->key_tokens = rng_range(rng, 1, 100);
         break;
-    case 5: /* chunk edges */
+    case SHAPE_CHUNK_EDGES:
         r->key_tokens = pick(rng, edges, 6);
         break;
     default:
@@ -44,15 +44,19 @@ static void choose_widths(struct heed_attention *r, int width, struct rng *rng) 
     r->value_dim = rng_range(rng, 0, 1) ? r->head_dim : width == 1 ? 16 * rng_range(rng, 1, 4) : rng_range(rng, 1, 80);
 }
 
-static void choose_sizes(struct heed_attention *r, const struct choice *choice, int64_t work, struct rng *rng) {
+/* Work is in multiplications.  Calls of less than a million stay on one thread: where a choice has several, some tries for more. */
+static void choose_sizes(struct heed_attention *r, const struct choice *choice, int64_t most, struct rng *rng) {
     static const int64_t groups[] = {1, 2, 3, 8};
     static const float scales[] = {0, 0.3f, -0.2f};
+    const bool threaded = choice->level[OPT_THREADS] > 0;
+    int64_t work, tries = 0;
     do {
         choose_shape(r, choice->level[OPT_SHAPE], rng);
         choose_widths(r, choice->level[OPT_WIDTH], rng);
         r->num_kv_heads = rng_range(rng, 1, 2);
         r->num_heads = r->num_kv_heads * groups[choice->level[OPT_GROUP]];
-    } while (r->batch * r->num_heads * r->query_tokens * r->key_tokens * (r->head_dim + r->value_dim) > work);
+        work = r->batch * r->num_heads * r->query_tokens * r->key_tokens * (r->head_dim + r->value_dim);
+    } while (work > most || (threaded && work < 1200000 && work < most / 2 && tries++ < 40));
     r->scale = scales[choice->level[OPT_SCALE]];
     r->key_position = (int64_t[]){0, 256, 768}[choice->level[OPT_KEY_POSITION]];
 }
@@ -201,10 +205,10 @@ static void name_case(struct attention_case *c, const struct choice *choice) {
 
 struct attention_case case_of(const struct choice *choice, int64_t work, struct rng *rng) {
     struct attention_case sketch = {.owned_count = 0};
-    const bool normal = choice->level[OPT_FILL] == FILLS_NORMAL;
+    static const int kinds[] = {[FILLS_NORMAL] = 1, [FILLS_FINITE] = FILL_FINITE_COUNT, [FILLS_ANY] = FILL_COUNT};
     enum fill mode[3];
     for (int i = 0; i < 3; i++)
-        mode[i] = normal ? FILL_NORMAL : (enum fill)rng_range(rng, 0, FILL_FINITE_COUNT - 1);
+        mode[i] = (enum fill)rng_range(rng, 0, kinds[choice->level[OPT_FILL]] - 1);
     choose_sizes(&sketch.request, choice, work, rng);
     choose_lengths(&sketch, choice, rng);
     struct attention_case c = new_attention_case(&sketch.request, mode[0], mode[1], mode[2], rng);

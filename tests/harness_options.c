@@ -12,7 +12,7 @@ static const struct {
     [OPT_WIDTH] = {"width", {"odd", "16s", "wide"}},
     [OPT_GROUP] = {"group", {"1", "2", "3", "8"}},
     [OPT_SCALE] = {"scale", {"default", "0.3", "-0.2"}},
-    [OPT_FILL] = {"values", {"normal", "finite"}},
+    [OPT_FILL] = {"values", {"normal", "finite", "any"}},
     [OPT_CAUSAL] = {"causal", {"no", "yes"}},
     [OPT_ALIGNMENT] = {"alignment", {"top-left", "bottom-right", "offsets"}},
     [OPT_WINDOW] = {"window", {"none", "left", "right", "both", "self", "unbounded"}},

@@ -50,10 +50,11 @@ const char *option_name(enum option option);
 const char *level_name(enum option option, int level);
 
 /* Levels that several places ask for. */
+enum { SHAPE_SMALL, SHAPE_DECODE, SHAPE_DRAFTS, SHAPE_LONG_KEYS, SHAPE_LONG_QUERIES, SHAPE_CHUNK_EDGES };
 enum { FORM_BATCHED, FORM_PACKED, FORM_PACKED_GAPS };
-enum { FILLS_NORMAL, FILLS_FINITE };
+enum { FILLS_NORMAL, FILLS_FINITE, FILLS_ANY };
 
-/* A request with these options, otherwise random, of at most about `work` multiplications. */
+/* A request with these options, otherwise random, of at most `work` multiplications, which must be 400000 or more. */
 struct attention_case case_of(const struct choice *choice, int64_t work, struct rng *rng);
 struct attention_way way_of(const struct choice *choice);
 struct choice random_choice(struct rng *rng);
