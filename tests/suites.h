@@ -22,5 +22,6 @@ Suite *bits_suite(void);
 Suite *threads_suite(void);
 Suite *api_suite(void);
 Suite *seeds_suite(void);
+Suite *conformance_suite(void);
 
 #endif
