@@ -8,9 +8,18 @@
 
 #include <check.h>
 
+enum { MAX_ROWS = HEED_MAX_TILE_ROWS };
+
 /* The scalar table; always usable. */
 const struct heed_kernels *scalar_kernels(void);
+/* The largest of x[0], x[step], ...; -inf if there is none, NaNs do not count. */
+float max_of(const float *x, int64_t n, int64_t step);
+/* Ranges within [0, most] as the rows of a tile have them: neither begins nor ends go back, some are empty. */
+void random_ranges(struct rng *rng, int rows, int most, int *begins, int *ends);
+
 void add_tile_tests(TCase *tests, int tables);
+void add_softmax_tests(TCase *tests, int tables);
+void add_score_tests(TCase *tests, int tables);
 void add_row_tests(TCase *tests, int tables);
 void add_kv_tests(TCase *tests, int tables);
 

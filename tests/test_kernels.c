@@ -1,8 +1,10 @@
-/* The kernels of every usable table, one by one, against the scalar table's: packing and the matrix product here, the rest in
- * test_kernels_attention.c and test_kernels_rows.c. */
+/* The kernels of every usable table, one by one, against the scalar table's: packing and the matrix product here, the tiles of
+ * attention in test_kernels_tiles.c, its softmax in test_kernels_softmax.c, what is added to scores in test_kernels_scores.c, rows
+ * in test_kernels_rows.c, the append's in test_kernels_kv.c. */
 #include "kernels_common.h"
 #include "suites.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,26 @@ const struct heed_kernels *scalar_kernels(void) {
     const struct heed_kernels *scalar;
     ck_assert_int_eq(heed_kernels_find("scalar", "test", &scalar), HEED_OK);
     return scalar;
+}
+
+float max_of(const float *x, int64_t n, int64_t step) {
+    float max = -INFINITY;
+    for (int64_t i = 0; i < n; i += step)
+        max = x[i] > max ? x[i] : max;
+    return max;
+}
+
+static int clamped(int64_t x, int most) { return x < 0 ? 0 : x > most ? most : (int)x; }
+
+/* As of causal rows, of a window, or of anything: rows `step` keys apart, from a row to the next or from a few to the next few. */
+void random_ranges(struct rng *rng, int rows, int most, int *begins, int *ends) {
+    const bool left = rng_range(rng, 0, 1), right = rng_range(rng, 0, 3) > 0;
+    const int64_t step = rng_range(rng, 0, 2) ? 1 : rng_range(rng, 0, most / 4 + 1), group = rng_range(rng, 1, 3);
+    const int64_t width = rng_range(rng, 0, 1) ? rng_range(rng, 0, 20) : rng_range(rng, 0, most), at = rng_range(rng, -width, most);
+    for (int i = 0; i < rows; i++) {
+        begins[i] = left ? clamped(at + i / group * step, most) : 0;
+        ends[i] = right ? clamped(at + i / group * step + width, most) : most;
+    }
 }
 
 static const int64_t depths[] = {0, 1, 2, 3, 7, 255, 256, 257};
@@ -157,6 +179,8 @@ Suite *kernels_suite(void) {
     tcase_add_loop_test(tests, test_pack, 0, tables);
     tcase_add_loop_test(tests, test_gemm_tile, 0, tables);
     add_tile_tests(tests, tables);
+    add_softmax_tests(tests, tables);
+    add_score_tests(tests, tables);
     add_row_tests(tests, tables);
     add_kv_tests(tests, tables);
     suite_add_tcase(suite, tests);

@@ -27,6 +27,7 @@ struct row {
 typedef void row_kernel(const struct heed_kernels *table, const struct row *row);
 
 static void call_scale(const struct heed_kernels *table, const struct row *r) { table->scale(r->x, r->n, r->factor, r->y); }
+static void call_store_row(const struct heed_kernels *table, const struct row *r) { table->store_row(r->x, r->n, r->factor, r->y); }
 static void call_finish_row(const struct heed_kernels *table, const struct row *r) { table->finish_row(r->x, r->n, r->sum, r->y); }
 static void call_softmax_row(const struct heed_kernels *table, const struct row *r) {
     table->softmax_row(r->x, r->n, r->factor, r->y);
@@ -45,6 +46,7 @@ static const struct row_test {
     bool nonpositive;   /* x <= 0 */
 } row_tests[] = {
     {"scale", call_scale, ANY_NAN, false, false, false},
+    {"store_row", call_store_row, SAME_BITS, false, false, false},
     {"finish_row", call_finish_row, SAME_BITS, false, true, false},
     {"softmax_row", call_softmax_row, SAME_BITS, true, false, false},
     {"weights_row", call_weights_row, SAME_BITS, true, false, false},
@@ -104,6 +106,21 @@ START_TEST(test_rows) {
 }
 END_TEST
 
+/* What is stored is a result: no zero has a sign, and every NaN is the one NaN. */
+START_TEST(test_stored_rows_are_clean) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    const uint32_t one_nan = 0x7fc00000, nasty[] = {0x7f800001, 0xffc12345};
+    float x[] = {-0.0f, 0.0f, -0x1p-149f, -INFINITY, INFINITY, 3.0f, 0, 0}, got[8], want[8] = {0, 0, 0, -INFINITY, INFINITY, 0.75f};
+    for (int i = 0; i < 2; i++) {
+        memcpy(&x[6 + i], &nasty[i], sizeof *x);
+        memcpy(&want[6 + i], &one_nan, sizeof *x);
+    }
+    describe("store_row", table->name, "zeros, infinities and NaNs");
+    table->store_row(x, 8, 0.25f, got);
+    must(compare(SAME_BITS, got, want, 1, 8));
+}
+END_TEST
+
 /* One in 65537 of the floats from -0 to -126.5, which `make check-exp` sweeps completely. */
 START_TEST(test_exp2_accuracy) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
@@ -160,6 +177,7 @@ END_TEST
 
 void add_row_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_rows, 0, tables);
+    tcase_add_loop_test(tests, test_stored_rows_are_clean, 0, tables);
     tcase_add_loop_test(tests, test_exp2_accuracy, 0, tables);
     tcase_add_loop_test(tests, test_log, 0, tables);
 }
