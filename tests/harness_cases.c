@@ -120,7 +120,7 @@ static void choose_mask(struct attention_case *c, const struct choice *choice, s
         return;
     uint8_t *data = case_memory(c, n, 1);
     for (int64_t i = 0; i < n; i++)
-        data[i] = rng_range(rng, 0, 5) ? (uint8_t)(1 << rng_range(rng, 0, 7)) : 0;
+        data[i] = rng_range(rng, 0, 5) ? (uint8_t)rng_range(rng, 1, 255) : (uint8_t)0;
     for (int64_t runs = rng_range(rng, 0, 3); n > 0 && runs > 0; runs--) {
         int64_t from = rng_range(rng, 0, n - 1);
         memset(data + from, 0, (size_t)min_i64(n - from, rng_range(rng, 1, 600)));
