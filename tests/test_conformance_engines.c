@@ -41,7 +41,7 @@ static struct flash_case any_flash_case(struct rng *rng, int64_t most_work) {
 
 static void fill_uniform(struct rng *rng, float *x, int64_t n, int64_t most) {
     for (int64_t i = 0; i < n; i++)
-        x[i] = (float)rng_range(rng, -most << 20, most << 20) * 0x1p-20f;
+        x[i] = (float)rng_range(rng, -most * 0x100000, most * 0x100000) * 0x1p-20f;
 }
 
 /* Uniform in [-1, 1], with blocks of 64 queries x 128 keys of -inf or 0 over about a tenth of it. */
