@@ -85,6 +85,17 @@ static void must_be_limited(const struct score_case *c, int row, const float *s,
         must(compare(SAME_NUMBER, &max, &expected, 1, 1));
 }
 
+static void must_be_products(const struct score_case *c, const float *got) {
+    for (int i = 0; i < c->rows * c->columns; i++) {
+        const int row = i / c->columns, key = i % c->columns;
+        float chain = 0;
+        for (int64_t d = 0; d < c->head_dim; d++)
+            chain = fmaf(c->query[row * c->head_dim + d], c->keys[d * c->columns + key], chain);
+        if ((!c->begins || key >= c->begins[row]) && (!c->ends || key < c->ends[row]))
+            must(compare(ANY_NAN, got + i, &chain, 1, 1));
+    }
+}
+
 /* Panels are 16, 32 or 64 keys wide; a tile takes whole vectors of one. */
 static void check_score_tile(const struct heed_kernels *table, struct rng *rng, int rows, int64_t head_dim) {
     static const int64_t widths[] = {16, 32, 64};
@@ -115,6 +126,8 @@ static void check_score_tile(const struct heed_kernels *table, struct rng *rng, 
     compute_scores(table, &c, rng, got, got_max);
     compute_scores(scalar_kernels(), &c, rng, want, want_max);
     must(compare(ANY_NAN, got, want, rows, columns));
+    if (head_dim <= 5)
+        must_be_products(&c, got);
     for (int i = 0; i < rows; i++) {
         must_be_limited(&c, i, got + i * columns, got_max[i]);
         must_be_limited(&c, i, want + i * columns, want_max[i]);
@@ -242,6 +255,18 @@ static struct value_case new_value_case(struct rng *rng, int rows, int columns, 
     return c;
 }
 
+/* The same by plain loops. */
+static void must_be_chains(const struct value_case *c, const float *got) {
+    for (int i = 0; i < c->rows * c->columns; i++) {
+        const int row = i / c->columns;
+        float chain = 0;
+        for (int j = c->begins[row]; j < c->ends[row]; j++)
+            chain = fmaf(c->p[row * HEED_CHUNK + j], c->values[j * c->columns + i % c->columns], chain);
+        const float want = c->keeps ? fmaf(c->o[i], c->keep_old[row], chain * c->take_new[row]) : chain + 0.0f;
+        must(compare(ANY_NAN, got + i, &want, 1, 1));
+    }
+}
+
 /* Weights that a row does not have are NaN, and so are all values but those that one row sees: that row must stay finite. */
 static void check_value_tile(const struct heed_kernels *table, struct rng *rng, int rows, int columns) {
     const enum fill mode = any_fill(rng);
@@ -261,6 +286,8 @@ static void check_value_tile(const struct heed_kernels *table, struct rng *rng, 
     compute_values(table, &c, rng, got);
     compute_values(scalar_kernels(), &c, rng, want);
     must(compare(ANY_NAN, got, want, rows, columns));
+    if (columns <= 4)
+        must_be_chains(&c, got);
     for (int j = 0; clean < rows && mode < FILL_FINITE_COUNT && j < columns; j++)
         ck_assert_msg(isfinite(got[clean * columns + j]), "row %d took what it may not see", clean);
     for (int i = 0; !c.keeps && i < rows * columns; i++)
