@@ -23,7 +23,7 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 /* The request that is running: Google Benchmark calls its function many times, and the data of one is enough in memory. */
 struct Running {
     std::string name, error;
-    std::unique_ptr<Work> work;
+    std::unique_ptr<Work> work, plain;
 } running;
 
 heed_exec exec_of(const char *isa, int threads) {
@@ -33,14 +33,25 @@ heed_exec exec_of(const char *isa, int threads) {
     return exec;
 }
 
+std::unique_ptr<Work> checked(const Maker &make, const heed_exec &exec, std::string &error) {
+    std::unique_ptr<Work> work = make();
+    error = work->call(exec) == HEED_OK ? work->check() : heed_error_message();
+    return work;
+}
+
+double bandwidth(const Request &request, const heed_exec &exec) {
+    return read_limit(exec.isa, exec.threads, std::max(request.bytes, request.working_set));
+}
+
 void prepare(const std::string &name, const Request &request, const heed_exec &exec) {
     if (running.name == name)
         return;
-    running = {name, "", nullptr}; /* frees the last request's data before the next is made */
+    running = {name, "", nullptr, nullptr}; /* frees the last request's data before the next is made */
     try {
-        read_limit(exec.isa, exec.threads, request.bytes); /* now, since it would evict the request's data later */
-        running.work = request.make();
-        running.error = running.work->call(exec) == HEED_OK ? running.work->check() : heed_error_message();
+        bandwidth(request, exec); /* now, since it would evict the request's data later */
+        running.work = checked(request.make, exec, running.error);
+        if (request.make_plain && running.error.empty())
+            running.plain = checked(request.make_plain, exec, running.error);
     } catch (const std::bad_alloc &) {
         running.error = "no memory for the data";
     }
@@ -61,7 +72,7 @@ double peak_now(const heed_exec &exec) {
  * alone count. */
 void count(benchmark::State &state, const Request &request, const heed_exec &exec, double seconds, double peak) {
     double compute = request.reports_bytes ? 0 : request.flops / peak;
-    double memory = request.bytes / read_limit(exec.isa, exec.threads, request.bytes);
+    double memory = request.bytes / bandwidth(request, exec);
     if (!request.reports_bytes)
         state.counters["GFLOPS"] = request.flops / seconds / 1e9;
     if (memory > compute)
@@ -70,24 +81,51 @@ void count(benchmark::State &state, const Request &request, const heed_exec &exe
     state.counters["peak_GFLOPS"] = peak / 1e9;
 }
 
-/* Times by a clock of its own: Google Benchmark would count the first thread's CPU time, or put "/real_time" into the name. */
-void run(benchmark::State &state, const std::string &name, const Request &request, const heed_exec &exec) {
-    prepare(name, request, exec);
-    if (!running.error.empty()) {
-        state.SkipWithError(running.error.c_str());
+/* Calls one after another, timed by a clock of its own: Google Benchmark would count the first thread's CPU time, or put
+ * "/real_time" into the name. */
+class Series {
+  public:
+    Series(Work &work, const heed_exec &exec) : work_(work), exec_(exec) {}
+    template <class More> void run(More more) {
+        auto start = std::chrono::steady_clock::now();
+        for (; more(); count_++)
+            failed_ |= work_.call(exec_) != HEED_OK;
+        seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    double seconds_per_call() const { return seconds_ / static_cast<double>(count_); }
+    bool failed() const { return failed_; }
+
+  private:
+    Work &work_;
+    const heed_exec &exec_;
+    double seconds_ = 0;
+    int64_t count_ = 0;
+    bool failed_ = false;
+};
+
+/* Half of the plain calls come before the request's own and half after them, so that a drifting clock counts for both alike. */
+void time_calls(benchmark::State &state, const Request &request, const heed_exec &exec) {
+    Series series(*running.work, exec), plain(running.plain ? *running.plain : *running.work, exec);
+    const auto half = [count = running.plain ? (state.max_iterations + 1) / 2 : 0]() mutable { return count-- > 0; };
+    double peak = peak_now(exec);
+    plain.run(half);
+    series.run([&state] { return state.KeepRunning(); });
+    plain.run(half);
+    if (series.failed() || plain.failed()) {
+        state.SkipWithError(heed_error_message());
         return;
     }
-    Work &work = *running.work;
-    bool failed = false;
-    double peak = peak_now(exec);
-    auto start = std::chrono::steady_clock::now();
-    for ([[maybe_unused]] auto turn : state)
-        failed |= work.call(exec) != HEED_OK;
-    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    if (failed)
-        state.SkipWithError(heed_error_message());
+    count(state, request, exec, series.seconds_per_call(), std::max(peak, peak_now(exec)));
+    if (running.plain)
+        state.counters["price"] = series.seconds_per_call() * request.plain_work / plain.seconds_per_call();
+}
+
+void run(benchmark::State &state, const std::string &name, const Request &request, const heed_exec &exec) {
+    prepare(name, request, exec);
+    if (running.error.empty())
+        time_calls(state, request, exec);
     else
-        count(state, request, exec, elapsed.count() / static_cast<double>(state.iterations()), std::max(peak, peak_now(exec)));
+        state.SkipWithError(running.error.c_str());
 }
 
 /* splitmix64 (Steele, Lea and Flood 2014) */
@@ -148,6 +186,14 @@ void add(const Request &request, const std::string &isa, int threads) {
         ->ComputeStatistics("max", [](const std::vector<double> &v) { return summarize(v).max; });
 }
 
+void add_many(const Plan &plan, const std::function<std::vector<Request>(bool few, int threads)> &requests) {
+    for (int threads : plan.threads)
+        for (const std::string &isa : plan.isas)
+            if (!plan.brief || threads == plan.threads.back())
+                for (const Request &request : requests(plan.brief || is_scalar(isa), threads))
+                    add(request, isa, threads);
+}
+
 std::vector<int64_t> rows_to_check(int64_t rows, int64_t flops_per_row) {
     int64_t affordable = std::max(int64_t{4}, (int64_t{1} << 23) / std::max(int64_t{1}, flops_per_row));
     int64_t count = std::min(rows, affordable);
@@ -161,7 +207,8 @@ std::string compare_row(int64_t row, const float *got, const std::vector<float> 
                         Tolerance tolerance) {
     for (size_t i = 0; i < scalar.size(); i++) {
         double x = static_cast<double>(got[i]);
-        if (!(std::fabs(x - exact[i]) <= tolerance.absolute + tolerance.relative * std::fabs(exact[i])))
+        bool close = std::fabs(x - exact[i]) <= tolerance.absolute + tolerance.relative * std::fabs(exact[i]);
+        if (!close && !(std::isinf(x) && x == exact[i]))
             return message("the exact value is", row, i, x, exact[i]);
         if (std::memcmp(&got[i], &scalar[i], sizeof(float)) != 0)
             return message("the scalar kernels give other bits:", row, i, x, static_cast<double>(scalar[i]));

@@ -60,20 +60,33 @@ class Work {
     virtual std::string check() = 0;
 };
 
+using Maker = std::function<std::unique_ptr<Work>()>;
+
 /* A request before it has data.  Flops are useful ones, bytes are what a perfect cache would read and write. */
 struct Request {
     std::string group, shape;
-    double flops, bytes;
-    bool reports_bytes; /* GBps against the read bandwidth, whatever the flops */
-    std::function<std::unique_ptr<Work>()> make;
+    double flops = 0, bytes = 0;
+    bool reports_bytes = false; /* GBps against the read bandwidth, whatever the flops */
+    double working_set = 0;     /* bytes of all data that calls take in turn; 0: they all take the same */
+    Maker make;
+    /* The call that the price is asked of: one without the option that the request is about.  The price is the request's time
+     * over the plain call's, for as much work: plain_work is that of the plain call with the request's as 1. */
+    Maker make_plain;
+    double plain_work = 1;
 };
 
 /* Makes a benchmark of a request on one ISA and thread count. */
 void add(const Request &request, const std::string &isa, int threads);
+/* For kinds with very many requests: makes benchmarks of all, or of few in a brief run, then on the most threads alone, and of the
+ * scalar tables. */
+void add_many(const Plan &plan, const std::function<std::vector<Request>(bool few, int threads)> &requests);
 
 void add_gemm(const Plan &plan);
 void add_softmax(const Plan &plan);
 void add_attention(const Plan &plan);
+void add_options(const Plan &plan);
+void add_decode(const Plan &plan);
+void add_cache(const Plan &plan);
 
 /* Rows to check of many: the first, the last and some between, as many as about 2^22 multiply-adds allow, but at least four. */
 std::vector<int64_t> rows_to_check(int64_t rows, int64_t flops_per_row);

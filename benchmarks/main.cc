@@ -124,6 +124,9 @@ int main(int argc, char **argv) {
     bench::add_gemm(plan);
     bench::add_softmax(plan);
     bench::add_attention(plan);
+    bench::add_options(plan);
+    bench::add_decode(plan);
+    bench::add_cache(plan);
     int status = has_option(words, listing) ? list() : run(plan);
     benchmark::Shutdown();
     return status;

@@ -53,7 +53,7 @@ void warn_if_noisy() {
         }
 }
 
-/* A rate with about three digits; a dash for what was not counted. */
+/* A rate or ratio with about three digits; a dash for what was not counted. */
 std::string format_rate(double rate) {
     char text[32];
     std::snprintf(text, sizeof text, "%.*f", rate < 1 ? 3 : rate < 10 ? 2 : 1, rate);
@@ -67,8 +67,10 @@ bool Reporter::ReportContext(const Context &) {
         std::printf("%-28s %s\n", key.c_str(), value.c_str());
     std::printf("of_limit: share of the FMA peak right before and after, or of the read bandwidth of a working set as large, if "
                 "that allows less\n");
+    std::printf("price: time over that of the plain call, without the option, of as much useful work, measured before and after\n");
     warn_if_noisy();
-    std::printf("\n%-66s %9s %9s %9s of_limit (least, best)\n", "benchmark, medians", "time", "GFLOP/s", "GB/s");
+    std::printf("\n%-80s %9s %9s %9s of_limit (least, best) price (least, most)\n", "benchmark, medians", "time", "GFLOP/s",
+                "GB/s");
     std::fflush(stdout);
     return true;
 }
@@ -80,7 +82,7 @@ void Reporter::ReportRuns(const std::vector<Run> &runs) {
     for (const Run &run : runs)
         if (run.error_occurred) {
             failures_++;
-            std::printf("%-66s FAILED: %s\n", name.c_str(), run.error_message.c_str());
+            std::printf("%-80s FAILED: %s\n", name.c_str(), run.error_message.c_str());
             std::fflush(stdout);
             return;
         }
@@ -88,10 +90,14 @@ void Reporter::ReportRuns(const std::vector<Run> &runs) {
     Samples flops = over(runs, [](const Run &run) { return counter(run, "GFLOPS"); });
     Samples bytes = over(runs, [](const Run &run) { return counter(run, "GBps"); });
     Samples share = over(runs, [](const Run &run) { return counter(run, "of_limit"); });
-    std::printf("%-66s %9s %9s %9s %5.2f (%.2f, %.2f)\n", name.c_str(), format_time(time * 1e9).c_str(),
+    Samples price = over(runs, [](const Run &run) { return counter(run, "price"); });
+    std::printf("%-80s %9s %9s %9s %5.2f (%.2f, %.2f)", name.c_str(), format_time(time * 1e9).c_str(),
                 format_rate(flops.median).c_str(), format_rate(bytes.median).c_str(), share.median, share.min, share.max);
+    if (price.median > 0)
+        std::printf(" %11.2f (%.2f, %.2f)", price.median, price.min, price.max);
+    std::printf("\n");
     std::fflush(stdout);
-    remember(name, flops.median > 0 ? Result{"GFLOP/s", flops, share} : Result{"GB/s", bytes, share});
+    remember(name, flops.median > 0 ? Result{"GFLOP/s", flops, share, price} : Result{"GB/s", bytes, share, price});
 }
 
 /* name: group/isa/dtype/shape/threads:n */
@@ -104,14 +110,16 @@ void Reporter::remember(const std::string &name, const Result &result) {
     if (std::find(group.shapes.begin(), group.shapes.end(), words[3]) == group.shapes.end())
         group.shapes.push_back(words[3]);
     group.results[{words[3], words[1]}] = result;
+    group.has_prices |= result.price.median > 0;
 }
 
-/* base: the scalar kernels' rate for the same request, or 0 */
-std::string Reporter::cell(const Result &result, double base) {
-    double ratio = base > 0 ? result.rate.median / base : 0;
+/* The last number is the price where the group has prices; else the ratio to base, the scalar kernels' rate for the same request,
+ * or 0. */
+std::string Reporter::cell(const Result &result, double base, bool has_prices) {
+    double ratio = has_prices ? result.price.median : base > 0 ? result.rate.median / base : 0;
     char text[64], times[24] = "-";
     if (ratio > 0)
-        std::snprintf(times, sizeof times, "%.*fx", ratio < 10 ? 1 : 0, ratio);
+        std::snprintf(times, sizeof times, "%.*fx", has_prices ? 2 : ratio < 10 ? 1 : 0, ratio);
     std::snprintf(text, sizeof text, "%s %5.2f %7s", format_rate(result.rate.median).c_str(), result.of_limit.median, times);
     return text;
 }
@@ -121,16 +129,16 @@ void Reporter::print_group(const std::string &title, const Group &group) const {
     for (const std::string &isa : plan_.isas)
         if (std::any_of(group.results.begin(), group.results.end(), [&](const auto &each) { return each.first.second == isa; }))
             isas.push_back(isa);
-    std::printf("\n%s, of_limit, ratio to scalar\n%-42s", title.c_str(), "");
+    std::printf("\n%s, of_limit, %s\n%-50s", title.c_str(), group.has_prices ? "price" : "ratio to scalar", "");
     for (const std::string &isa : isas)
         std::printf("  %22s", isa.c_str());
     for (const std::string &shape : group.shapes) {
-        std::printf("\n%-42s", shape.c_str());
+        std::printf("\n%-50s", shape.c_str());
         auto scalar = group.results.find({shape, "scalar"});
         double base = scalar == group.results.end() ? 0 : scalar->second.rate.median;
         for (const std::string &isa : isas) {
             auto found = group.results.find({shape, isa});
-            std::printf("  %22s", found == group.results.end() ? "-" : cell(found->second, base).c_str());
+            std::printf("  %22s", found == group.results.end() ? "-" : cell(found->second, base, group.has_prices).c_str());
         }
     }
     std::printf("\n");

@@ -31,14 +31,15 @@ class Reporter : public benchmark::BenchmarkReporter {
   private:
     struct Result {
         std::string unit;
-        Samples rate, of_limit;
+        Samples rate, of_limit, price;
     };
     struct Group {
         std::vector<std::string> shapes;                               /* in the order of the run */
         std::map<std::pair<std::string, std::string>, Result> results; /* by shape and ISA */
+        bool has_prices = false;
     };
     void remember(const std::string &name, const Result &result);
-    static std::string cell(const Result &result, double base);
+    static std::string cell(const Result &result, double base, bool has_prices);
     void print_group(const std::string &title, const Group &group) const;
 
     const Plan plan_;

@@ -1,0 +1,338 @@
+/* See attention_work.h.  A query is checked alone: with the keys of its sequence as plain rows, its own rows of mask and bias, and
+ * its position told by an offset, the scalar kernels must give the bits that it has in the whole request. */
+#include "attention_work.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+
+namespace bench {
+namespace {
+
+const float amplitude = 1.7320508f; /* of queries and keys: variance 1, as after a layer norm; values are below 1 in size */
+const double rounding = 1.0 / 16777216;
+
+double pairs_of_sequence(const Shape &shape, int64_t queries, int64_t keys) {
+    int64_t pairs = 0;
+    for (int64_t i = 0; i < queries; i++) {
+        int64_t end = shape.causal ? std::clamp<int64_t>(i + 1 + keys - queries, 0, keys) : keys;
+        pairs += shape.window ? std::min(end, shape.window) : end;
+    }
+    return static_cast<double>(pairs);
+}
+
+/* Not before the first use: an option that is not there has no element to point to. */
+template <class T> void advance(const T *&data, int64_t elements) {
+    if (data)
+        data += elements;
+}
+
+template <class View> auto element(const View &view, bool packed, int64_t sequence, int64_t head, int64_t token) {
+    return view.data + (packed ? 0 : sequence * view.batch_stride) + head * view.head_stride + token * view.token_stride;
+}
+
+heed_input input(const heed_output &output) { return {output.data, output.batch_stride, output.head_stride, output.token_stride}; }
+
+} // namespace
+
+std::string name_of(const Shape &shape) {
+    const auto number = [](const char *letters, int64_t n) { return letters + std::to_string(n); };
+    return number("B", shape.batch) + number("_H", shape.heads) + number("_KV", shape.kv_heads) + number("_Q", shape.queries) +
+           number("_K", shape.keys) + number("_D", shape.head_dim) + (shape.causal ? "_causal" : "_full") +
+           (shape.window ? number("_window", shape.window) : "") + (shape.lengths.empty() ? "" : "_packed");
+}
+
+double visible_pairs(const Shape &shape) {
+    if (shape.lengths.empty())
+        return static_cast<double>(shape.batch) * pairs_of_sequence(shape, shape.queries, shape.keys);
+    double pairs = 0;
+    for (int64_t length : shape.lengths)
+        pairs += pairs_of_sequence(shape, length, length);
+    return pairs;
+}
+
+double useful_flops(const Shape &shape) { return 4.0 * static_cast<double>(shape.heads * shape.head_dim) * visible_pairs(shape); }
+
+double touched_bytes(const Shape &shape) {
+    int64_t keys = shape.window ? std::min(shape.keys, shape.queries + shape.window - 1) : shape.keys;
+    int64_t rows = (shape.lengths.empty() ? shape.batch : 1) * (shape.heads * shape.queries + shape.kv_heads * keys);
+    return 8.0 * static_cast<double>(rows * shape.head_dim);
+}
+
+Request request_of(const std::string &group, const Shape &shape, const std::string &option) {
+    Request request;
+    request.group = group;
+    request.shape = name_of(shape) + (option.empty() ? "" : "_" + option);
+    request.flops = useful_flops(shape);
+    request.bytes = touched_bytes(shape);
+    return request;
+}
+
+AttentionWork::AttentionWork(const Shape &shape, const Storage &storage) : request{}, shape_(shape), cache_{} {
+    const bool packed = !shape.lengths.empty();
+    const int64_t d = shape.head_dim, q_head = shape.queries * d, q_batch = shape.heads * q_head, batch = packed ? 1 : shape.batch;
+    request.batch = shape.batch;
+    request.num_heads = shape.heads, request.num_kv_heads = shape.kv_heads;
+    request.query_tokens = shape.queries, request.key_tokens = shape.keys;
+    request.head_dim = request.value_dim = d;
+    request.causal = shape.causal;
+    request.alignment = HEED_ALIGN_BOTTOM_RIGHT;
+    if (shape.window)
+        request.window = {true, shape.window - 1, -1};
+    request.query = {random(batch * q_batch, amplitude), q_batch, q_head, d};
+    request.output = {own(batch * q_batch).data(), q_batch, q_head, d};
+    if (packed) {
+        std::vector<int64_t> starts = {0};
+        for (int64_t length : shape.lengths)
+            starts.push_back(starts.back() + length);
+        request.query_starts = request.key_starts = numbers(starts);
+    }
+    store(storage);
+}
+
+Buffer &AttentionWork::own(int64_t floats) {
+    owned_.push_back(std::make_unique<Buffer>(floats));
+    return *owned_.back();
+}
+
+float *AttentionWork::random(int64_t floats, float size) {
+    Buffer &buffer = own(floats);
+    buffer.fill(size, owned_.size());
+    return buffer.data();
+}
+
+int64_t *AttentionWork::numbers(std::vector<int64_t> values) {
+    numbers_.push_back(std::move(values));
+    return numbers_.back().data();
+}
+
+/* All layers hold the same numbers, so that the output is the same whichever was used last. */
+void AttentionWork::store(const Storage &storage) {
+    const bool cached = storage.kind != Storage::rows;
+    const int64_t d = shape_.head_dim, head = shape_.keys * d, sequence = shape_.kv_heads * head;
+    const int64_t floats = (shape_.lengths.empty() ? shape_.batch : 1) * sequence;
+    layers_ = storage.layers;
+    const auto rows = [&](float size) {
+        const int64_t layers = cached ? 1 : layers_;
+        float *first = random(layers * floats, size);
+        for (int64_t layer = 1; layer < layers; layer++)
+            std::copy(first, first + floats, first + layer * floats);
+        return heed_input{first, sequence, head, d};
+    };
+    request.key = key_rows_ = rows(amplitude);
+    request.value = value_rows_ = rows(1);
+    layer_floats_ = floats;
+    if (cached)
+        move_to_cache(storage);
+}
+
+void AttentionWork::move_to_cache(const Storage &storage) {
+    const bool paged = storage.kind == Storage::paged;
+    cache_.num_kv_heads = shape_.kv_heads;
+    cache_.head_dim = cache_.value_dim = shape_.head_dim;
+    cache_.page_tokens = paged ? storage.page_tokens : (shape_.keys + 63) / 64 * 64;
+    cache_.pages_per_sequence = cache_.table_stride = (shape_.keys + cache_.page_tokens - 1) / cache_.page_tokens;
+    cache_.num_pages = shape_.batch * cache_.pages_per_sequence;
+    for (int32_t page = 0; paged && page < cache_.num_pages; page++)
+        table_.push_back(page);
+    std::shuffle(table_.begin(), table_.end(), std::mt19937_64(1));
+    cache_.page_table = paged ? table_.data() : nullptr;
+    layer_floats_ = cache_.num_pages * heed_kv_page_floats(&cache_);
+    first_layer_ = cache_.data = own(layers_ * layer_floats_).data();
+    struct heed_kv_append append = {};
+    append.batch = shape_.batch, append.tokens = shape_.keys;
+    append.key = request.key, append.value = request.value;
+    append.cache = &cache_;
+    if (heed_kv_append(&append, nullptr) != HEED_OK)
+        throw std::runtime_error(heed_error_message());
+    for (int64_t layer = 1; layer < layers_; layer++)
+        std::copy(first_layer_, first_layer_ + layer_floats_, first_layer_ + layer * layer_floats_);
+    request.key = request.value = {};
+    request.cache = &cache_;
+}
+
+void AttentionWork::next_layer() {
+    layer_ = (layer_ + 1) % layers_;
+    if (request.cache) {
+        cache_.data = first_layer_ + layer_ * layer_floats_;
+        return;
+    }
+    request.key.data = key_rows_.data + layer_ * layer_floats_;
+    request.value.data = value_rows_.data + layer_ * layer_floats_;
+}
+
+heed_status AttentionWork::call(const heed_exec &exec) {
+    if (layers_ > 1)
+        next_layer();
+    return heed_attention(&request, &exec);
+}
+
+/* The same request of one head alone, with keys and values as rows; it has no outputs. */
+struct heed_attention AttentionWork::one_head(int64_t sequence, int64_t head) const {
+    const struct ref_sequence s = ref_sequence_of(&request, sequence);
+    const bool packed = request.query_starts;
+    const int64_t kv_head = head / (request.num_heads / request.num_kv_heads);
+    struct heed_attention one = request;
+    one.batch = one.num_heads = one.num_kv_heads = 1;
+    one.query_tokens = s.queries, one.key_tokens = s.keys;
+    one.query_starts = one.key_starts = one.key_lengths = nullptr;
+    one.cache = nullptr;
+    one.key = key_rows_, one.value = value_rows_;
+    one.query.data = element(one.query, packed, sequence, head, s.first_query);
+    one.key.data = element(one.key, packed, sequence, kv_head, s.first_key);
+    one.value.data = element(one.value, packed, sequence, kv_head, s.first_key);
+    advance(one.mask.data, sequence * one.mask.batch_stride + head * one.mask.head_stride);
+    advance(one.bias.data, sequence * one.bias.batch_stride + head * one.bias.head_stride);
+    advance(one.tree.words, sequence * one.tree.batch_stride);
+    advance(one.alibi_slopes, head);
+    advance(one.relative.table, head * one.relative.head_stride);
+    advance(one.sinks, head);
+    one.output = one.weights = one.lse = one.scores = one.mass = {};
+    one.states = {};
+    return one;
+}
+
+struct heed_attention AttentionWork::one_query(const Place &place) {
+    struct heed_attention one = one_head(place.sequence, place.head);
+    const int64_t query = place.query;
+    position_ = ref_sequence_of(&request, place.sequence).offset + query;
+    one.alignment = HEED_ALIGN_OFFSETS;
+    one.query_offsets = &position_;
+    one.query_tokens = 1;
+    one.query.data += query * one.query.token_stride;
+    advance(one.mask.data, query * one.mask.query_stride);
+    advance(one.bias.data, query * one.bias.query_stride);
+    advance(one.tree.words, query * one.tree.query_stride);
+    return one;
+}
+
+/* Below, in units of u = 2^-24, D = head_dim: a score x = scale q k^T is below 3 sqrt(D), and off by at most D + 6 times that: its
+ * chain, and 6 for the roundings of the scale, of the scaled query and of the distance to the maximum.  A softcap adds 5 of the
+ * same size (two products, tanh, and the quotient 1 / softcap); bias, ALiBi, relative bias and the product with a rounded log2(e)
+ * add one rounding each, and that constant's own, of the largest sum. */
+double AttentionWork::largest_score() const {
+    double size =
+        3 * std::sqrt(static_cast<double>(request.head_dim)) + (request.bias.data ? 1 : 0) + (request.relative.table ? 1 : 0);
+    if (request.alibi_slopes) {
+        float slope = *std::max_element(request.alibi_slopes, request.alibi_slopes + request.num_heads);
+        size += static_cast<double>(slope) * static_cast<double>(request.key_tokens);
+    }
+    return size;
+}
+
+double AttentionWork::score_error() const {
+    double d = static_cast<double>(request.head_dim);
+    bool terms = request.softcap > 0 || request.bias.data || request.alibi_slopes || request.relative.table;
+    return 1.01 * ((d + 6 + 5 * (request.softcap > 0)) * 3 * std::sqrt(d) + (terms ? 5 * largest_score() : 0)) * rounding;
+}
+
+/* An error of scores changes each weight and their sum by as much.  Beside it stand exp2 (2 u), the sum over a chunk (20 deep), its
+ * products with the values (256 deep), and for each chunk merged two factors and two roundings of each sum (10 u). */
+double AttentionWork::weight_error() const {
+    double chunks = static_cast<double>(request.key_tokens / 256 + 1);
+    return 2 * score_error() + 1.01 * (280 + 10 * chunks) * rounding;
+}
+
+std::string AttentionWork::check_query(const Place &place) {
+    const struct ref_sequence s = ref_sequence_of(&request, place.sequence);
+    const double log_error = 4 * (largest_score() + std::log(static_cast<double>(s.keys + 1))) * rounding;
+    struct heed_attention one = one_query(place);
+    struct ref_attention_result result = {};
+    const struct {
+        const heed_output &whole;
+        heed_output &one;
+        double *&exact;
+        int64_t columns;
+        Tolerance tolerance;
+    } outputs[] = {
+        {request.output, one.output, result.output, request.value_dim, {weight_error(), 0}}, /* values are below 1 */
+        {request.weights, one.weights, result.weights, s.keys, {0x1p-126, weight_error()}},
+        {request.lse, one.lse, result.lse, 1, {weight_error() + log_error, 0}},
+        {request.scores, one.scores, result.scores, s.keys, {score_error(), 0}},
+    };
+    std::vector<std::vector<float>> scalar;
+    std::vector<std::vector<double>> exact;
+    for (const auto &each : outputs) {
+        scalar.emplace_back(static_cast<size_t>(each.columns));
+        exact.emplace_back(static_cast<size_t>(each.columns));
+        if (!each.whole.data)
+            continue;
+        each.one = {scalar.back().data(), each.columns, each.columns, each.columns};
+        each.exact = exact.back().data();
+    }
+    if (heed_attention(&one, &scalar_exec) != HEED_OK)
+        return heed_error_message();
+    if (!ref_attention(&one, &result))
+        return "no memory for the exact result";
+    for (size_t i = 0; i < scalar.size(); i++) {
+        if (!outputs[i].whole.data)
+            continue;
+        const float *got = element(outputs[i].whole, request.query_starts, place.sequence, place.head, s.first_query + place.query);
+        std::string wrong =
+            compare_row(ref_row(&request, place.sequence, place.head, place.query), got, scalar[i], exact[i], outputs[i].tolerance);
+        if (!wrong.empty())
+            return wrong;
+    }
+    return "";
+}
+
+/* Of the last head alone: all its queries have a part in it, and as many additions round. */
+std::string AttentionWork::check_mass() {
+    const int64_t sequence = request.batch - 1, head = request.num_heads - 1;
+    struct heed_attention one = one_head(sequence, head);
+    std::vector<float> scalar(static_cast<size_t>(one.key_tokens));
+    std::vector<double> exact(scalar.size());
+    one.mass = {scalar.data(), one.key_tokens, one.key_tokens, one.key_tokens};
+    struct ref_attention_result result = {};
+    result.mass = exact.data();
+    if (heed_attention(&one, &scalar_exec) != HEED_OK)
+        return heed_error_message();
+    if (!ref_attention(&one, &result))
+        return "no memory for the exact result";
+    const double queries = static_cast<double>(one.query_tokens);
+    return compare_row(head, element(request.mass, false, sequence, head, 0), scalar, exact,
+                       {queries * 0x1p-126, weight_error() + 1.01 * queries * rounding});
+}
+
+/* Merged, the states are the output. */
+std::string AttentionWork::check_states() {
+    const int64_t floats = request.batch * request.output.batch_stride;
+    Buffer merged(floats);
+    struct heed_states_part part = {(request.key_tokens + 255) / 256, input(request.states.output), input(request.states.max),
+                                    input(request.states.sum)};
+    struct heed_merge merge = {};
+    merge.batch = request.batch, merge.num_heads = request.num_heads;
+    merge.query_tokens = request.query_tokens, merge.value_dim = request.value_dim;
+    merge.parts = 1, merge.part = &part;
+    merge.sinks = request.sinks;
+    merge.output = request.output;
+    merge.output.data = merged.data();
+    if (heed_merge_states(&merge, &scalar_exec) != HEED_OK)
+        return heed_error_message();
+    bool same = std::memcmp(merged.data(), request.output.data, static_cast<size_t>(floats) * sizeof(float)) == 0;
+    return same ? "" : "the states, merged, are not the output";
+}
+
+/* The row of a query, counted over all of them, by sequence, head and number within the sequence. */
+AttentionWork::Place AttentionWork::place_of(int64_t row) const {
+    const int64_t *starts = request.query_starts;
+    const int64_t head = row / request.query_tokens, query = row % request.query_tokens;
+    if (!starts)
+        return {head / request.num_heads, head % request.num_heads, query};
+    int64_t sequence = std::upper_bound(starts, starts + request.batch, query) - starts - 1;
+    return {sequence, head, query - starts[sequence]};
+}
+
+std::string AttentionWork::check() {
+    for (int64_t row : rows_to_check(ref_rows(&request), 4 * request.key_tokens * request.head_dim)) {
+        std::string wrong = check_query(place_of(row));
+        if (!wrong.empty())
+            return wrong;
+    }
+    std::string wrong = request.states.output.data ? check_states() : "";
+    return wrong.empty() && request.mass.data ? check_mass() : wrong;
+}
+
+} // namespace bench
