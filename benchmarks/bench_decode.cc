@@ -14,16 +14,16 @@ namespace {
 const int64_t head_dim = 128;
 const double layers_bytes = 256 << 20;
 
-struct Size {
-    bool brief;
-    Storage storage(const Shape &shape, Storage::Kind kind = Storage::rows, int64_t page_tokens = 64) const {
-        int64_t layers = std::max<int64_t>(1, static_cast<int64_t>(layers_bytes / layer_bytes(shape)));
-        return {kind, brief ? 2 : layers, page_tokens};
-    }
-    static double layer_bytes(const Shape &shape) {
-        return 8.0 * static_cast<double>(shape.batch * shape.kv_heads * shape.keys * shape.head_dim);
-    }
-};
+/* Of the keys and values of one layer that calls read. */
+double layer_bytes(const Shape &shape) {
+    const int64_t keys = shape.window ? std::min(shape.keys, shape.queries + shape.window - 1) : shape.keys;
+    return 8.0 * static_cast<double>(shape.batch * shape.kv_heads * keys * shape.head_dim);
+}
+
+Storage storage_of(const Shape &shape, bool few, Storage::Kind kind = Storage::rows, int64_t page_tokens = 64) {
+    const int64_t layers = std::max<int64_t>(1, static_cast<int64_t>(layers_bytes / layer_bytes(shape)));
+    return {kind, few ? 2 : layers, page_tokens};
+}
 
 using Add = void (*)(AttentionWork &work);
 
@@ -37,27 +37,27 @@ Maker maker_of(const Shape &shape, const Storage &storage, Add add = nullptr) {
 }
 
 /* A request on rows, without a price yet. */
-Request plain_request(const Shape &shape, const Size &size, const std::string &option) {
+Request plain_request(const Shape &shape, bool few, const std::string &option) {
     Request request = request_of("decode", shape, option);
-    const Storage storage = size.storage(shape);
-    request.working_set = static_cast<double>(storage.layers) * Size::layer_bytes(shape);
+    const Storage storage = storage_of(shape, few);
+    request.working_set = static_cast<double>(storage.layers) * layer_bytes(shape);
     request.make = maker_of(shape, storage);
     return request;
 }
 
 /* Against the same keys as rows. */
-Request cache_request(const Shape &shape, const Size &size, Storage::Kind kind, int64_t page_tokens = 64) {
-    Request request = plain_request(shape, size, kind == Storage::linear ? "linear" : "pages-of-" + std::to_string(page_tokens));
+Request cache_request(const Shape &shape, bool few, Storage::Kind kind, int64_t page_tokens = 64) {
+    Request request = plain_request(shape, few, kind == Storage::linear ? "linear" : "pages-of-" + std::to_string(page_tokens));
     request.make_plain = request.make;
-    request.make = maker_of(shape, size.storage(shape, kind, page_tokens));
+    request.make = maker_of(shape, storage_of(shape, few, kind, page_tokens));
     return request;
 }
 
 /* Drafts: token i sees itself, its parent (i - 1) / 2, and so on up to the root.  Against the same tokens all seeing all. */
-Request tree_request(const Shape &shape, const Size &size) {
-    Request request = plain_request(shape, size, "tree");
+Request tree_request(const Shape &shape, bool few) {
+    Request request = plain_request(shape, few, "tree");
     request.make_plain = request.make;
-    request.make = maker_of(shape, size.storage(shape), [](AttentionWork &work) {
+    request.make = maker_of(shape, storage_of(shape, few), [](AttentionWork &work) {
         const int64_t tokens = work.shape().queries;
         uint64_t *words = reinterpret_cast<uint64_t *>(work.own(2 * tokens).data());
         for (int64_t i = 0; i < tokens; i++)
@@ -68,30 +68,31 @@ Request tree_request(const Shape &shape, const Size &size) {
 }
 
 /* Against as many keys as the window has. */
-Request window_request(const Shape &shape, const Size &size) {
+Request window_request(const Shape &shape, bool few) {
     Shape plain = shape;
     plain.keys = shape.window + shape.queries - 1;
     plain.window = 0;
-    Request request = plain_request(shape, size, "");
-    request.make_plain = plain_request(plain, size, "").make;
+    Request request = plain_request(shape, few, "");
+    request.make_plain = plain_request(plain, few, "").make;
     request.plain_work = useful_flops(plain) / useful_flops(shape);
     return request;
 }
 
 /* Sequence b of a paged cache has (b + 1) / batch of its keys in use.  Against as many keys spread evenly. */
-Request lengths_request(const Shape &shape, const Size &size) {
+Request lengths_request(const Shape &shape, bool few) {
     Shape even = shape;
     even.keys = (shape.keys + shape.keys / shape.batch) / 2;
-    Request request = plain_request(shape, size, "lengths");
+    Request request = plain_request(shape, few, "lengths");
     request.flops = useful_flops(even);
     request.bytes = touched_bytes(even);
-    request.make = maker_of(shape, size.storage(shape, Storage::paged), [](AttentionWork &work) {
+    request.working_set = 0;
+    request.make = maker_of(shape, storage_of(shape, few, Storage::paged), [](AttentionWork &work) {
         std::vector<int64_t> lengths;
         for (int64_t b = 1; b <= work.shape().batch; b++)
             lengths.push_back(b * work.shape().keys / work.shape().batch);
         work.request.key_lengths = work.numbers(lengths);
     });
-    request.make_plain = maker_of(even, size.storage(even, Storage::paged));
+    request.make_plain = maker_of(even, storage_of(even, few, Storage::paged));
     return request;
 }
 
@@ -106,9 +107,9 @@ class OneThread : public AttentionWork {
 };
 
 /* Fewer key/value heads than threads could share: the price is the time of all threads over that of one alone. */
-Request split_request(const Shape &shape, const Size &size, int threads) {
-    Request request = plain_request(shape, size, "split");
-    const Storage storage = size.storage(shape);
+Request split_request(const Shape &shape, bool few, int threads) {
+    Request request = plain_request(shape, few, "split");
+    const Storage storage = storage_of(shape, few);
     if (threads > 1)
         request.make_plain = [shape, storage] { return std::make_unique<OneThread>(shape, storage); };
     request.plain_work = threads;
@@ -196,25 +197,25 @@ Request merge_request(const Shape &shape) {
 }
 
 std::vector<Request> all_requests(int threads) {
-    const Size size = {false};
+    const bool few = false;
     std::vector<Request> requests;
     std::vector<Shape> shapes = {{1, 8, 2, 512, 4608, head_dim, true}};
     for (int64_t keys : {1024, 4096, 32768})
         for (int64_t queries : {1, 4, 16})
             shapes.push_back({1, 32, 8, queries, keys, head_dim, true});
     for (const Shape &shape : shapes) {
-        requests.push_back(plain_request(shape, size, "rows"));
-        requests.push_back(cache_request(shape, size, Storage::linear));
-        requests.push_back(cache_request(shape, size, Storage::paged));
+        requests.push_back(plain_request(shape, few, "rows"));
+        requests.push_back(cache_request(shape, few, Storage::linear));
+        requests.push_back(cache_request(shape, few, Storage::paged));
     }
     for (int64_t queries : {1, 512})
-        requests.push_back(cache_request({1, 8, 2, queries, 4096 + queries, head_dim, true}, size, Storage::paged, 16));
+        requests.push_back(cache_request({1, 8, 2, queries, 4096 + queries, head_dim, true}, few, Storage::paged, 16));
     for (int64_t queries : {1, 4, 16})
         for (int64_t keys : {4096, 32768})
-            requests.push_back(split_request({1, 8, 1, queries, keys, head_dim, true}, size, threads));
-    requests.push_back(tree_request({1, 32, 8, 16, 4096, head_dim, false}, size));
-    requests.push_back(window_request({1, 32, 8, 1, 32768, head_dim, true, 4096}, size));
-    requests.push_back(lengths_request({8, 32, 8, 1, 4096, head_dim, true}, size));
+            requests.push_back(split_request({1, 8, 1, queries, keys, head_dim, true}, few, threads));
+    requests.push_back(tree_request({1, 32, 8, 16, 4096, head_dim, false}, few));
+    requests.push_back(window_request({1, 32, 8, 1, 8192, head_dim, true, 4096}, few));
+    requests.push_back(lengths_request({8, 32, 8, 1, 4096, head_dim, true}, few));
     requests.push_back(parts_request({1, 32, 8, 1, 32768, head_dim, false}));
     for (int64_t queries : {1, 16})
         requests.push_back(merge_request({1, 32, 8, queries, 32768, head_dim, false}));
@@ -222,17 +223,17 @@ std::vector<Request> all_requests(int threads) {
 }
 
 std::vector<Request> few_requests(int threads) {
-    const Size size = {true};
+    const bool few = true;
     std::vector<Request> requests;
     const Shape one = {1, 8, 2, 1, 600, 64, true}, chunk = {1, 8, 2, 70, 600, 64, true};
-    requests.push_back(plain_request(one, size, "rows"));
-    requests.push_back(cache_request(one, size, Storage::linear));
-    requests.push_back(cache_request(one, size, Storage::paged));
-    requests.push_back(cache_request(chunk, size, Storage::paged, 16));
-    requests.push_back(split_request({1, 8, 1, 4, 2000, 64, true}, size, threads));
-    requests.push_back(tree_request({1, 8, 2, 16, 600, 64, false}, size));
-    requests.push_back(window_request({1, 8, 2, 1, 1000, 64, true, 300}, size));
-    requests.push_back(lengths_request({4, 8, 2, 1, 400, 64, true}, size));
+    requests.push_back(plain_request(one, few, "rows"));
+    requests.push_back(cache_request(one, few, Storage::linear));
+    requests.push_back(cache_request(one, few, Storage::paged));
+    requests.push_back(cache_request(chunk, few, Storage::paged, 16));
+    requests.push_back(split_request({1, 8, 1, 4, 2000, 64, true}, few, threads));
+    requests.push_back(tree_request({1, 8, 2, 16, 600, 64, false}, few));
+    requests.push_back(window_request({1, 8, 2, 1, 1000, 64, true, 300}, few));
+    requests.push_back(lengths_request({4, 8, 2, 1, 400, 64, true}, few));
     requests.push_back(parts_request({1, 8, 2, 3, 1000, 64, false}));
     requests.push_back(merge_request({1, 8, 2, 3, 1000, 64, false}));
     return requests;
