@@ -28,7 +28,7 @@ static int64_t span_of(const struct heed_region *region) {
         if (__builtin_mul_overflow(region->count[i] - 1, region->stride[i], &step) || __builtin_add_overflow(span, step, &span))
             return -1;
     }
-    return span <= PTRDIFF_MAX / element_bytes(region) ? span : -1;
+    return span < PTRDIFF_MAX / element_bytes(region) ? span : -1; /* a width that overflowed is INT64_MAX */
 }
 
 static uintptr_t end_of(const struct heed_region *region, int64_t span) {
