@@ -1,6 +1,5 @@
-/* Bad requests: each gives its status and a message with the field and its value, and no output is touched.  Requests without
- * elements are legal whatever their pointers are. */
-#include "harness.h"
+/* Bad requests of everything but attention; what all tests of refusals share. */
+#include "api_common.h"
 #include "suites.h"
 
 #include <math.h>
@@ -8,173 +7,61 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A legal attention: B2 H4 KV2 Q3 K5 D4 V6, all tensors contiguous in `memory`, which stays as it is when a request is refused. */
-enum {
-    QUERY = 0,
-    KEY = QUERY + 96,
-    VALUE = KEY + 80,
-    OUTPUT = VALUE + 120,
-    WEIGHTS = OUTPUT + 144,
-    LSE = WEIGHTS + 120,
-    FLOATS = LSE + 24
-};
-static float memory[FLOATS];
+float memory[FLOATS];
+struct api_numbers numbers;
+struct heed_kv_cache cache;
+static uint64_t hash_before;
 
-static struct heed_attention legal_attention(void) {
-    return (struct heed_attention){.batch = 2,
-                                   .num_heads = 4,
-                                   .num_kv_heads = 2,
-                                   .query_tokens = 3,
-                                   .key_tokens = 5,
-                                   .head_dim = 4,
-                                   .value_dim = 6,
-                                   .query = {memory + QUERY, 48, 12, 4},
-                                   .key = {memory + KEY, 40, 20, 4},
-                                   .value = {memory + VALUE, 60, 30, 6},
-                                   .output = {memory + OUTPUT, 72, 18, 6},
-                                   .weights = {memory + WEIGHTS, 60, 15, 5},
-                                   .lse = {memory + LSE, 12, 3, 1}};
-}
-
-static struct heed_gemm legal_gemm(void) {
+struct heed_gemm legal_gemm(void) {
     return (struct heed_gemm){
         .m = 3, .n = 5, .k = 4, .alpha = 1, .a = memory, .lda = 4, .b = memory + 100, .ldb = 5, .c = memory + 200, .ldc = 5};
 }
 
 static const int64_t lengths_out_of_range[] = {1, 6, 2}, negative_lengths[] = {1, 2, -7};
 
-static struct heed_softmax legal_softmax(void) {
+struct heed_softmax legal_softmax(void) {
     return (struct heed_softmax){
         .rows = 3, .columns = 5, .input = memory, .input_stride = 5, .output = memory + 100, .output_stride = 5};
 }
 
-static void fill_memory(void) {
-    struct rng rng = rng_fixed("memory");
-    fill(&rng, FILL_NORMAL, memory, FLOATS);
+/* Of the floats and the numbers. */
+static uint64_t hash_all(void) {
+    float words[sizeof numbers / sizeof(float)];
+    memcpy(words, &numbers, sizeof words);
+    return hash_floats(memory, FLOATS) ^ hash_floats(words, sizeof words / sizeof *words);
 }
 
-static uint64_t hash_before;
+void prepare(void) {
+    struct rng rng = rng_fixed("memory");
+    fill(&rng, FILL_NORMAL, memory, FLOATS);
+    numbers = (struct api_numbers){.query_starts = {0, 1, 3},
+                                   .key_starts = {0, 2, 5},
+                                   .key_lengths = {2, 3},
+                                   .query_offsets = {2, 0},
+                                   .tree = {3, 1, 2, 3, 3, 3},
+                                   .page_table = {1, 0}};
+    memset(numbers.mask, 1, sizeof numbers.mask);
+    cache = (struct heed_kv_cache){.data = memory + PAGES,
+                                   .num_pages = 2,
+                                   .page_tokens = 16,
+                                   .num_kv_heads = 2,
+                                   .head_dim = 4,
+                                   .value_dim = 6,
+                                   .pages_per_sequence = 1,
+                                   .page_table = numbers.page_table,
+                                   .table_stride = 1};
+    hash_before = hash_all();
+}
 
-static void must_refuse(enum heed_status got, enum heed_status want, const char *field, const char *value, const char *request) {
+float *misaligned(const void *p) { return (float *)((uintptr_t)p + 1); }
+
+void must_refuse(enum heed_status got, enum heed_status want, const char *field, const char *value, const char *request) {
     const char *message = heed_error_message();
     ck_assert_msg(got == want, "%s: status %d (%s)", request, (int)got, heed_status_string(got));
     ck_assert_msg(strstr(message, field), "%s: \"%s\" does not name %s", request, message, field);
     ck_assert_msg(strstr(message, value), "%s: \"%s\" does not say %s", request, message, value);
-    ck_assert_msg(hash_floats(memory, FLOATS) == hash_before, "%s: touched memory", request);
+    ck_assert_msg(hash_all() == hash_before, "%s: touched memory", request);
 }
-
-/* One line for each refusal: what is changed in the legal request, what the message must name and say. */
-#define REFUSED(kind, change, field, value)                                                                                        \
-    do {                                                                                                                           \
-        struct heed_##kind r = legal_##kind();                                                                                     \
-        change;                                                                                                                    \
-        must_refuse(heed_##kind(&r, NULL), HEED_INVALID_ARGUMENT, field, value, #kind " with " #change);                           \
-    } while (0)
-#define ACCEPTED(kind, change)                                                                                                     \
-    do {                                                                                                                           \
-        struct heed_##kind r = legal_##kind();                                                                                     \
-        change;                                                                                                                    \
-        ck_assert_msg(heed_##kind(&r, NULL) == HEED_OK, #kind " with " #change ": %s", heed_error_message());                      \
-    } while (0)
-
-static void prepare(void) {
-    fill_memory();
-    hash_before = hash_floats(memory, FLOATS);
-}
-
-static float *misaligned(float *p) { return (float *)(void *)((char *)p + 1); }
-
-START_TEST(test_api_attention_sizes) {
-    prepare();
-    must_refuse(heed_attention(NULL, NULL), HEED_INVALID_ARGUMENT, "attention", "NULL", "NULL");
-    REFUSED(attention, r.batch = -1, "batch", "-1");
-    REFUSED(attention, r.num_heads = -4, "num_heads", "-4");
-    REFUSED(attention, r.num_kv_heads = -2, "num_kv_heads", "-2");
-    REFUSED(attention, r.num_kv_heads = 0, "num_kv_heads", "0");
-    REFUSED(attention, r.num_kv_heads = 3, "num_kv_heads", "3");
-    REFUSED(attention, r.num_kv_heads = 8, "num_kv_heads", "8");
-    REFUSED(attention, r.query_tokens = -3, "query_tokens", "-3");
-    REFUSED(attention, r.key_tokens = INT64_MIN, "key_tokens", "-9223372036854775808");
-    REFUSED(attention, r.head_dim = 0, "head_dim", "0");
-    REFUSED(attention, r.head_dim = -1, "head_dim", "-1");
-    REFUSED(attention, r.value_dim = 0, "value_dim", "0");
-    REFUSED(attention, r.value_dim = -6, "value_dim", "-6");
-    REFUSED(attention, r.batch = INT64_MAX, "query", "9223372036854775807");
-    REFUSED(attention, r.query_tokens = INT64_MAX, "query_tokens", "9223372036854775807");
-    REFUSED(attention, r.key_tokens = INT64_MAX / 4, "key_tokens", "2305843009213693951");
-    REFUSED(attention, r.head_dim = INT64_MAX, "head_dim", "9223372036854775807");
-    REFUSED(attention, r.value_dim = INT64_MAX, "value_dim", "9223372036854775807");
-    REFUSED(attention, r.scale = NAN, "scale", "nan");
-    REFUSED(attention, r.scale = -INFINITY, "scale", "-inf");
-    REFUSED(attention, r.alignment = (enum heed_alignment)3, "alignment", "3");
-    REFUSED(attention, memset(&r.alignment, 0xff, sizeof r.alignment), "alignment", "-1");
-}
-END_TEST
-
-START_TEST(test_api_attention_tensors) {
-    prepare();
-    REFUSED(attention, r.query.data = NULL, "query", "NULL");
-    REFUSED(attention, r.key.data = NULL, "key", "NULL");
-    REFUSED(attention, r.value.data = NULL, "value", "NULL");
-    REFUSED(attention, r.output.data = r.weights.data = r.lse.data = NULL, "output", "NULL");
-    REFUSED(attention, r.query.data = misaligned(memory + QUERY), "query", "align");
-    REFUSED(attention, r.output.data = misaligned(memory + OUTPUT), "output", "align");
-    REFUSED(attention, r.query.token_stride = -4, "query.token_stride", "-4");
-    REFUSED(attention, r.key.head_stride = -20, "key.head_stride", "-20");
-    REFUSED(attention, r.value.batch_stride = INT64_MIN, "value.batch_stride", "-9223372036854775808");
-    REFUSED(attention, r.output.token_stride = -6, "output.token_stride", "-6");
-    REFUSED(attention, r.lse.head_stride = -3, "lse.head_stride", "-3");
-    REFUSED(attention, r.key.token_stride = INT64_MAX, "key", "9223372036854775807");
-    REFUSED(attention, r.output.batch_stride = INT64_MAX / 2, "output", "4611686018427387903");
-    REFUSED(attention, r.weights.head_stride = INT64_MAX / 8, "weights", "1152921504606846975");
-}
-END_TEST
-
-/* One head of 5 queries and keys, keys and outputs in rows of one buffer. */
-static void interleave(struct heed_attention *a, int64_t row) {
-    a->batch = a->num_heads = a->num_kv_heads = 1;
-    a->query_tokens = 5;
-    a->query = (struct heed_input){memory + OUTPUT, 0, 0, 4};
-    a->value = (struct heed_input){memory, 0, 0, 6};
-    a->key.token_stride = a->output.token_stride = row;
-    a->weights.data = a->lse.data = NULL;
-}
-
-START_TEST(test_api_attention_overlaps) {
-    prepare();
-    REFUSED(attention, r.output.token_stride = 5, "output.token_stride", "5");
-    REFUSED(attention, r.output.head_stride = 17, "output.head_stride", "17");
-    REFUSED(attention, r.output.batch_stride = 0, "output.batch_stride", "0");
-    REFUSED(attention, r.weights.token_stride = 4, "weights.token_stride", "4");
-    REFUSED(attention, r.lse.token_stride = 0, "lse.token_stride", "0");
-    REFUSED(attention, r.output.data = memory + QUERY, "output", "query");
-    REFUSED(attention, r.output.data = memory + KEY + 79, "output", "key");
-    REFUSED(attention, r.output.data = memory + OUTPUT - 1, "output", "value");
-    REFUSED(attention, r.weights.data = memory + OUTPUT + 143, "weights", "output");
-    REFUSED(attention, r.lse.data = memory + WEIGHTS + 119, "lse", "weights");
-    REFUSED(attention, r.lse.data = memory + QUERY, "lse", "query");
-    /* interleaved, but by one column too little: rows [k0..3 o0..5], then [o0..5 k0..3], of 9 instead of 10 */
-    REFUSED(attention, (interleave(&r, 9), r.output.data = memory + KEY + 4), "output", "key");
-    REFUSED(attention, (interleave(&r, 9), r.output.data = memory + KEY, r.key.data = memory + KEY + 6), "output", "key");
-}
-END_TEST
-
-START_TEST(test_api_attention_legal) {
-    prepare();
-    ACCEPTED(attention, (void)0);
-    ACCEPTED(attention, r.scale = -1);
-    ACCEPTED(attention, (r.query.batch_stride = 0, r.key.head_stride = 0, r.value.token_stride = 0));
-    ACCEPTED(attention, (r.weights.data = NULL, r.weights.token_stride = 0, r.lse.data = NULL));
-    ACCEPTED(attention, (r.batch = 0, r.query.data = NULL, r.key.data = NULL, r.value.data = NULL, r.output.data = NULL));
-    ACCEPTED(attention, (r.num_heads = 0, r.num_kv_heads = 0, r.query.data = NULL, r.output.data = NULL));
-    ACCEPTED(attention, (r.num_heads = 0, r.num_kv_heads = 2));
-    ACCEPTED(attention, (r.query_tokens = 0, r.query.data = NULL, r.output.data = NULL));
-    ACCEPTED(attention, (r.key_tokens = 0, r.key.data = NULL, r.value.data = NULL));
-    ACCEPTED(attention, (r.batch = 1, r.output.batch_stride = 0)); /* a stride that is never stepped over */
-    ACCEPTED(attention, (interleave(&r, 10), r.output.data = memory + KEY + 4));
-    ACCEPTED(attention, (interleave(&r, 10), r.output.data = memory + KEY, r.key.data = memory + KEY + 6));
-}
-END_TEST
 
 START_TEST(test_api_gemm) {
     prepare();
@@ -339,10 +226,6 @@ Suite *api_suite(void) {
     Suite *suite = suite_create("api");
     TCase *tests = tcase_create("api");
     tcase_add_test(tests, test_api_strings);
-    tcase_add_test(tests, test_api_attention_sizes);
-    tcase_add_test(tests, test_api_attention_tensors);
-    tcase_add_test(tests, test_api_attention_overlaps);
-    tcase_add_test(tests, test_api_attention_legal);
     tcase_add_test(tests, test_api_gemm);
     tcase_add_test(tests, test_api_gemm_pack_b);
     tcase_add_test(tests, test_api_softmax);
@@ -350,6 +233,11 @@ Suite *api_suite(void) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     tcase_add_test(tests, test_api_out_of_memory);
 #endif
+    add_attention_refusals(tests);
+    add_option_refusals(tests);
+    add_cache_refusals(tests);
+    add_plan_refusals(tests);
+    add_merge_refusals(tests);
     suite_add_tcase(suite, tests);
     return suite;
 }
