@@ -175,8 +175,9 @@ int64_t heed_kv_page_floats(const struct heed_kv_cache *cache);
  * Memory beyond the tensors: about 1 MiB per worker for widths up to 256, whatever the number of tokens.
  *
  * Packed sequences of various lengths: with query_starts, the queries of sequence b are the tokens query_starts[b] ...
- * query_starts[b + 1] - 1 of tensors that hold all query_tokens tokens one after another; their batch_stride is not used.
- * key_starts does the same for key and value, and may come with packed queries or with batched ones. */
+ * query_starts[b + 1] - 1 of tensors that hold all query_tokens tokens one after another; their batch_stride is not used, and rows
+ * of outputs that belong to no sequence are not written. key_starts does the same for key and value, and may come with packed
+ * queries or with batched ones. */
 struct heed_attention {
     int64_t batch;                   /* sequences */
     int64_t num_heads, num_kv_heads; /* query heads, key/value heads; num_kv_heads divides num_heads */

@@ -29,12 +29,11 @@ static void exp_rows(const struct heed_exp_rows *block) {
         block->chunk_max[i] = block->begins[i] < block->ends[i] ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES)) : -INFINITY;
     for (int i = 0; i < block->rows; i++) {
         const float max = block->chunk_max[i];
-        /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
-        const int begin = block->begins[i] / HEED_SUM_LANES * HEED_SUM_LANES;
+        const int begin = block->begins[i] & -HEED_SUM_LANES;
         /* An empty range may end within 16 scores that nobody has written. */
-        block->chunk_sum[i] = 0.0f;
-        if (block->begins[i] < block->ends[i])
-            block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK, begin, block->ends[i], max == -INFINITY ? 0.0f : max);
+        const int end = block->begins[i] < block->ends[i] ? block->ends[i] : begin;
+        /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
+        block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK, begin, end, max == -INFINITY ? 0.0f : max);
     }
 }
 

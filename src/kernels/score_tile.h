@@ -26,7 +26,7 @@ INLINE void score_tile_body(const int rows, const int vectors, const struct heed
     }
 }
 
-TILE_SHAPES(score_tile)
+TILE_SHAPES(score_tile, score_tile)
 
 static void score_tile(const struct heed_score_tile *tile) {
     static void (*const shapes[6][4])(const struct heed_score_tile *) = TILE_TABLE(score_tile);

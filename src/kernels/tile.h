@@ -51,21 +51,25 @@ INLINE void tile_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][T
     }
 }
 
-/* kernel##_body(rows, vectors, tile) with constant bounds, as one function per shape; shapes beyond this ISA's tile are empty. */
-#define TILE_SHAPE(kernel, rows, vectors)                                                                                          \
-    NOINLINE void kernel##_##rows##x##vectors(const struct heed_##kernel *tile) {                                                  \
+/* kernel##_body(rows, vectors, tile) with constant bounds, as one function per shape, tile being a struct heed_##contract; shapes
+ * beyond this ISA's tile are empty. */
+#define TILE_SHAPE(contract, kernel, rows, vectors)                                                                                \
+    NOINLINE void kernel##_##rows##x##vectors(const struct heed_##contract *tile) {                                                \
         if (rows <= TILE_ROWS && vectors <= TILE_VECTORS)                                                                          \
             kernel##_body(rows <= TILE_ROWS ? rows : 1, vectors <= TILE_VECTORS ? vectors : 1, tile);                              \
     }
-#define TILE_SHAPES_OF_ROWS(kernel, rows)                                                                                          \
-    TILE_SHAPE(kernel, rows, 1) TILE_SHAPE(kernel, rows, 2) TILE_SHAPE(kernel, rows, 3) TILE_SHAPE(kernel, rows, 4)
-#define TILE_SHAPES(kernel)                                                                                                        \
-    TILE_SHAPES_OF_ROWS(kernel, 1)                                                                                                 \
-    TILE_SHAPES_OF_ROWS(kernel, 2)                                                                                                 \
-    TILE_SHAPES_OF_ROWS(kernel, 3)                                                                                                 \
-    TILE_SHAPES_OF_ROWS(kernel, 4)                                                                                                 \
-    TILE_SHAPES_OF_ROWS(kernel, 5)                                                                                                 \
-    TILE_SHAPES_OF_ROWS(kernel, 6)
+#define TILE_SHAPES_OF_ROWS(contract, kernel, rows)                                                                                \
+    TILE_SHAPE(contract, kernel, rows, 1)                                                                                          \
+    TILE_SHAPE(contract, kernel, rows, 2)                                                                                          \
+    TILE_SHAPE(contract, kernel, rows, 3)                                                                                          \
+    TILE_SHAPE(contract, kernel, rows, 4)
+#define TILE_SHAPES(contract, kernel)                                                                                              \
+    TILE_SHAPES_OF_ROWS(contract, kernel, 1)                                                                                       \
+    TILE_SHAPES_OF_ROWS(contract, kernel, 2)                                                                                       \
+    TILE_SHAPES_OF_ROWS(contract, kernel, 3)                                                                                       \
+    TILE_SHAPES_OF_ROWS(contract, kernel, 4)                                                                                       \
+    TILE_SHAPES_OF_ROWS(contract, kernel, 5)                                                                                       \
+    TILE_SHAPES_OF_ROWS(contract, kernel, 6)
 #define TILE_NAMES(kernel, rows)                                                                                                   \
     { kernel##_##rows##x1, kernel##_##rows##x2, kernel##_##rows##x3, kernel##_##rows##x4 }
 #define TILE_TABLE(kernel)                                                                                                         \

@@ -17,14 +17,39 @@ INLINE void value_edge(const int rows, const int vectors, vf acc[TILE_ROWS][TILE
     }
 }
 
-INLINE void value_tile_body(const int rows, const int vectors, const struct heed_value_tile *tile) {
+/* o = fma(o, keep_old, chain * take_new), or the chain alone. */
+INLINE void value_merge(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const struct heed_value_tile *tile) {
+    UNROLL for (int i = 0; i < rows; i++) {
+        float *o = tile->o + i * tile->ldo;
+        if (!tile->keep_old) {
+            UNROLL for (int v = 0; v < vectors; v++) v_store(o + v * VF_LANES, v_add(acc[i][v], v_zero()));
+            continue;
+        }
+        const vf keep_old = v_set1(tile->keep_old[i]), take_new = v_set1(tile->take_new[i]);
+        UNROLL for (int v = 0; v < vectors; v++)
+            v_store(o + v * VF_LANES, v_fma(v_load(o + v * VF_LANES), keep_old, v_mul(acc[i][v], take_new)));
+    }
+}
+
+/* Values in one piece, of which all rows see the first: on the diagonal of a causal mask, some rows end before others. */
+INLINE void value_prefix_body(const int rows, const int vectors, const struct heed_value_tile *tile) {
+    vf acc[TILE_ROWS][TILE_VECTORS];
+    const float *value = *tile->values + tile->offset;
+    tile_zero(rows, vectors, acc);
+    tile_multiply(rows, vectors, acc, tile->p, HEED_CHUNK, value, tile->ldv, tile->ends[0]);
+    value_edge(rows, vectors, acc, tile, NULL, value, tile->ends[0], tile->ends[rows - 1]);
+    value_merge(rows, vectors, acc, tile);
+}
+
+/* Values in any pieces, rows that begin one after another too. */
+INLINE void value_pieces_body(const int rows, const int vectors, const struct heed_value_tile *tile) {
     vf acc[TILE_ROWS][TILE_VECTORS];
     /* All rows see the keys from the last row's first to the first row's last, if they have any in common. */
     const int any_begin = tile->begins[0], any_end = tile->ends[rows - 1];
     const bool common = tile->begins[rows - 1] < tile->ends[0];
     const int all_begin = common ? tile->begins[rows - 1] : any_end, all_end = common ? tile->ends[0] : any_end;
-    tile_zero(rows, vectors, acc);
     const float *const *piece = tile->values;
+    tile_zero(rows, vectors, acc);
     NO_UNROLL for (int start = 0; start < any_end; start += tile->piece_keys, piece++) {
         const int stop = start + tile->piece_keys;
         if (stop <= any_begin)
@@ -37,25 +62,18 @@ INLINE void value_tile_body(const int rows, const int vectors, const struct heed
             tile_multiply(rows, vectors, acc, tile->p + from, HEED_CHUNK, value + from * tile->ldv, tile->ldv, to - from);
         value_edge(rows, vectors, acc, tile, NULL, value, larger(all_end, start), smaller(any_end, stop));
     }
-    if (!tile->keep_old) {
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
-            v_store(tile->o + i * tile->ldo + v * VF_LANES, v_add(acc[i][v], v_zero()));
-        return;
-    }
-    UNROLL for (int i = 0; i < rows; i++) {
-        const vf keep_old = v_set1(tile->keep_old[i]), take_new = v_set1(tile->take_new[i]);
-        UNROLL for (int v = 0; v < vectors; v++) {
-            float *o = tile->o + i * tile->ldo + v * VF_LANES;
-            v_store(o, v_fma(v_load(o), keep_old, v_mul(acc[i][v], take_new)));
-        }
-    }
+    value_merge(rows, vectors, acc, tile);
 }
 
-TILE_SHAPES(value_tile)
+TILE_SHAPES(value_tile, value_prefix)
+TILE_SHAPES(value_tile, value_pieces)
 
 static void value_tile(const struct heed_value_tile *tile) {
-    static void (*const shapes[6][4])(const struct heed_value_tile *) = TILE_TABLE(value_tile);
-    shapes[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
+    static void (*const prefix[6][4])(const struct heed_value_tile *) = TILE_TABLE(value_prefix);
+    static void (*const pieces[6][4])(const struct heed_value_tile *) = TILE_TABLE(value_pieces);
+    const int begin = tile->begins[tile->rows - 1], end = tile->ends[tile->rows - 1];
+    const bool is_prefix = begin == 0 && end > 0 && end <= tile->piece_keys;
+    (is_prefix ? prefix : pieces)[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
 }
 
 #endif
