@@ -156,7 +156,7 @@ struct heed_states {
 struct heed_kv_cache {
     float *data; /* aligned to 64 bytes for full speed */
     int64_t num_pages;
-    int64_t page_tokens; /* a multiple of 16 */
+    int64_t page_tokens; /* a multiple of 16; of 64 for full speed with few queries */
     int64_t num_kv_heads, head_dim, value_dim;
     int64_t pages_per_sequence;
     const int32_t *page_table; /* NULL: as above; entries of pages that a call has no use for are not looked at */

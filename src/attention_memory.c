@@ -17,22 +17,27 @@ struct regions {
     enum heed_status status;
 };
 
-static void add(struct regions *regions, struct heed_region region) {
-    struct heed_region *added = &regions->list[regions->count++];
-    *added = region;
+static void check_last(struct regions *regions) {
     if (regions->status == HEED_OK)
-        regions->status = heed_region_check(added);
+        regions->status = heed_region_check(&regions->list[regions->count - 1]);
+}
+
+static void add(struct regions *regions, const struct heed_region *region) {
+    regions->list[regions->count++] = *region;
+    check_last(regions);
 }
 
 /* A [batch, heads, tokens, width] view; with packed tokens the batch is one. */
 static void add_view(struct regions *regions, const char *name, bool packed, int64_t heads, int64_t tokens, int64_t width,
                      const struct heed_input *view) {
-    add(regions, (struct heed_region){.name = name,
-                                      .data = view->data,
-                                      .width = width,
-                                      .count = {packed ? 1 : regions->request->batch, heads, tokens},
-                                      .stride = {packed ? 0 : view->batch_stride, view->head_stride, view->token_stride},
-                                      .stride_name = {".batch_stride", ".head_stride", ".token_stride"}});
+    regions->list[regions->count++] =
+        (struct heed_region){.name = name,
+                             .data = view->data,
+                             .width = width,
+                             .count = {packed ? 1 : regions->request->batch, heads, tokens},
+                             .stride = {packed ? 0 : view->batch_stride, view->head_stride, view->token_stride},
+                             .stride_name = {".batch_stride", ".head_stride", ".token_stride"}};
+    check_last(regions);
 }
 
 static void add_output(struct regions *regions, const char *name, int64_t width, const struct heed_output *view) {
@@ -45,12 +50,12 @@ static void add_output(struct regions *regions, const char *name, int64_t width,
 /* `count` elements one after another. */
 static void add_array(struct regions *regions, const char *name, const void *data, int element_bytes, int64_t count) {
     if (data)
-        add(regions, (struct heed_region){.name = name,
-                                          .data = data,
-                                          .element_bytes = element_bytes,
-                                          .width = count,
-                                          .count = {1, 1, 1},
-                                          .stride_name = {"", "", ""}});
+        add(regions, &(struct heed_region){.name = name,
+                                           .data = data,
+                                           .element_bytes = element_bytes,
+                                           .width = count,
+                                           .count = {1, 1, 1},
+                                           .stride_name = {"", "", ""}});
 }
 
 /* Keys may be any distance apart: what lies between them counts as part of a row. */
@@ -67,13 +72,13 @@ static void add_mask(struct regions *regions, const char *name, const void *data
         width = 0;
     else if (__builtin_mul_overflow(regions->keys - 1, strides[3], &width) || __builtin_add_overflow(width, 1, &width))
         width = INT64_MAX;
-    add(regions, (struct heed_region){.name = name,
-                                      .data = data,
-                                      .element_bytes = element_bytes,
-                                      .width = width,
-                                      .count = {regions->request->batch, regions->request->num_heads, regions->queries},
-                                      .stride = {strides[0], strides[1], strides[2]},
-                                      .stride_name = {".batch_stride", ".head_stride", ".query_stride"}});
+    add(regions, &(struct heed_region){.name = name,
+                                       .data = data,
+                                       .element_bytes = element_bytes,
+                                       .width = width,
+                                       .count = {regions->request->batch, regions->request->num_heads, regions->queries},
+                                       .stride = {strides[0], strides[1], strides[2]},
+                                       .stride_name = {".batch_stride", ".head_stride", ".query_stride"}});
 }
 
 static void add_masks(struct regions *regions) {
@@ -86,20 +91,20 @@ static void add_masks(struct regions *regions) {
     add_mask(regions, "bias", bias->data, sizeof *bias->data,
              (const int64_t[]){bias->batch_stride, bias->head_stride, bias->query_stride, bias->key_stride});
     if (tree->words)
-        add(regions, (struct heed_region){.name = "tree",
-                                          .data = tree->words,
-                                          .element_bytes = sizeof *tree->words,
-                                          .width = ceil_div(tree->keys, 64),
-                                          .count = {1, request->batch, regions->queries},
-                                          .stride = {0, tree->batch_stride, tree->query_stride},
-                                          .stride_name = {"", ".batch_stride", ".query_stride"}});
+        add(regions, &(struct heed_region){.name = "tree",
+                                           .data = tree->words,
+                                           .element_bytes = sizeof *tree->words,
+                                           .width = ceil_div(tree->keys, 64),
+                                           .count = {1, request->batch, regions->queries},
+                                           .stride = {0, tree->batch_stride, tree->query_stride},
+                                           .stride_name = {"", ".batch_stride", ".query_stride"}});
     if (request->relative.table)
-        add(regions, (struct heed_region){.name = "relative",
-                                          .data = request->relative.table,
-                                          .width = 1,
-                                          .count = {1, request->num_heads, request->relative.num_buckets},
-                                          .stride = {0, request->relative.head_stride, request->relative.bucket_stride},
-                                          .stride_name = {"", ".head_stride", ".bucket_stride"}});
+        add(regions, &(struct heed_region){.name = "relative",
+                                           .data = request->relative.table,
+                                           .width = 1,
+                                           .count = {1, request->num_heads, request->relative.num_buckets},
+                                           .stride = {0, request->relative.head_stride, request->relative.bucket_stride},
+                                           .stride_name = {"", ".head_stride", ".bucket_stride"}});
 }
 
 static void add_arrays(struct regions *regions) {

@@ -80,17 +80,11 @@ static double count_flops(const struct heed_attention *request, bool most) {
     return per_pair * pairs;
 }
 
-struct array {
-    int64_t *offset, floats;
-};
-
-static int64_t lay_out(const struct array *arrays, unsigned count) {
-    int64_t floats = 0;
-    for (unsigned i = 0; i < count; i++) {
-        *arrays[i].offset = floats;
-        floats += workspace_round(arrays[i].floats);
-    }
-    return floats;
+/* Where the next `count` floats begin. */
+static int64_t take(int64_t *floats, int64_t count) {
+    const int64_t at = *floats;
+    *floats += workspace_round(count);
+    return at;
 }
 
 static void lay_out_shared(struct attention_plan *plan) {
@@ -99,43 +93,40 @@ static void lay_out_shared(struct attention_plan *plan) {
     const int64_t states = plan->splits > 1 ? plan->heads * plan->chunks : 0,
                   sequences = request->query_starts ? 1 : request->batch;
     const int64_t query_rows = request->mass.data ? sequences * request->num_heads * request->query_tokens : 0;
-    const struct array arrays[] = {
-        {&layout->state_output, states * plan->block_rows * plan->output_ld},
-        {&layout->state_max, states * round_up(plan->block_rows, 16)},
-        {&layout->state_sum, states * round_up(plan->block_rows, 16)},
-        {&layout->splits_left, plan->splits > 1 ? plan->heads : 0},
-        {&layout->row_max_sum, 2 * query_rows},
-        {&layout->relative_step, request->relative.table ? heed_relative_buckets(&request->relative) : 0},
-    };
-    layout->shared = lay_out(arrays, sizeof arrays / sizeof *arrays);
+    int64_t floats = 0;
+    layout->state_output = take(&floats, states * plan->block_rows * plan->output_ld);
+    layout->state_max = take(&floats, states * round_up(plan->block_rows, 16));
+    layout->state_sum = take(&floats, states * round_up(plan->block_rows, 16));
+    layout->splits_left = take(&floats, plan->splits > 1 ? plan->heads : 0);
+    layout->row_max_sum = take(&floats, 2 * query_rows);
+    layout->relative_step = take(&floats, request->relative.table ? heed_relative_buckets(&request->relative) : 0);
+    layout->shared = floats;
 }
 
 static void lay_out_worker(struct attention_plan *plan) {
     struct attention_layout *layout = &plan->layout;
     const struct heed_attention *request = plan->request;
-    const int64_t subrows = round_up(min_i64(plan->block_rows, HEED_ATTENTION_SUBROWS), 16);
-    const int64_t rows = round_up(plan->block_rows, 16);
-    const struct array arrays[] = {
-        {&layout->query, plan->block_rows * request->head_dim},
-        {&layout->keys, plan->pack_keys ? plan->chunk_keys * request->head_dim : 0},
-        {&layout->values, plan->pack_values ? plan->chunk_keys * round_up(request->value_dim, HEED_PANEL) : 0},
-        {&layout->scores, subrows * HEED_CHUNK},
-        {&layout->row_max, subrows * HEED_SUM_LANES},
-        {&layout->chunk_max, subrows},
-        {&layout->chunk_sum, subrows},
-        {&layout->keep_old, subrows},
-        {&layout->take_new, subrows},
-        {&layout->begins, subrows},
-        {&layout->ends, subrows},
-        {&layout->chunk_output, plan->keeps_states ? subrows * plan->output_ld : 0},
-        {&layout->term, plan->has_passes ? HEED_CHUNK : 0},
-        {&layout->relative, plan->group * plan->relative_keys},
-        {&layout->mass, request->mass.data ? plan->group * HEED_CHUNK : 0},
-        {&layout->max, rows},
-        {&layout->sum, rows},
-        {&layout->output, plan->block_rows * plan->output_ld},
-    };
-    layout->worker = lay_out(arrays, sizeof arrays / sizeof *arrays);
+    const int64_t rows = plan->block_rows, held = min_i64(rows, HEED_ATTENTION_SUBROWS), keys = plan->chunk_keys;
+    int64_t floats = 0;
+    layout->query = take(&floats, rows * request->head_dim);
+    layout->keys = take(&floats, plan->pack_keys ? round_up(keys, HEED_PANEL) * request->head_dim : 0);
+    layout->values = take(&floats, plan->pack_values ? keys * round_up(request->value_dim, HEED_PANEL) : 0);
+    layout->scores = take(&floats, held * HEED_CHUNK);
+    layout->row_max = take(&floats, held * HEED_SUM_LANES);
+    layout->chunk_max = take(&floats, held); /* kernels want room for rows rounded up to 16, which is how all of this is rounded */
+    layout->chunk_sum = take(&floats, held);
+    layout->keep_old = take(&floats, held);
+    layout->take_new = take(&floats, held);
+    layout->begins = take(&floats, held);
+    layout->ends = take(&floats, held);
+    layout->chunk_output = take(&floats, plan->keeps_states ? held * plan->output_ld : 0);
+    layout->term = take(&floats, plan->has_passes ? HEED_CHUNK : 0);
+    layout->relative = take(&floats, plan->group * plan->relative_keys);
+    layout->mass = take(&floats, request->mass.data ? plan->group * HEED_CHUNK : 0);
+    layout->max = take(&floats, rows);
+    layout->sum = take(&floats, rows);
+    layout->output = take(&floats, rows * plan->output_ld);
+    layout->worker = floats;
 }
 
 /* The longest sequence decides how many blocks a head has, and how wide a row of weights is. */
@@ -160,7 +151,7 @@ void heed_attention_prepare(const struct heed_attention *request, const struct h
     plan->heads = request->batch * request->num_kv_heads;
     plan->chunks = ceil_div(request->key_tokens, HEED_CHUNK);
     plan->output_ld = round_up(request->value_dim, HEED_SUM_LANES);
-    plan->chunk_keys = min_i64(HEED_CHUNK, round_up(request->key_tokens, HEED_PANEL));
+    plan->chunk_keys = min_i64(HEED_CHUNK, request->key_tokens);
     const int64_t rows = max_i64(1, plan->group * request->query_tokens);
     plan_scores(plan);
     plan_memory_access(plan, rows);

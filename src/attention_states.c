@@ -8,12 +8,12 @@
 
 void heed_block_start_states(const struct attention_block *block) {
     const float *sinks = block->plan->request->sinks;
-    for (int64_t i = 0; i < round_up(block->rows, 16); i++) {
+    const int64_t rows = round_up(block->rows, 16);
+    for (int64_t i = 0; i < rows; i++)
         block->max[i] = -INFINITY;
-        block->sum[i] = 0.0f;
-        if (sinks && i < block->rows)
-            heed_state_of_sink(sinks[heed_block_row(block, i).head], block->max + i, block->sum + i);
-    }
+    memset(block->sum, 0, (size_t)rows * sizeof *block->sum);
+    for (int64_t i = 0; sinks && i < block->rows; i++)
+        heed_state_of_sink(sinks[heed_block_row(block, i).head], block->max + i, block->sum + i);
     memset(block->output, 0, (size_t)(block->rows * block->plan->output_ld) * sizeof(float));
 }
 
