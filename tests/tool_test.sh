@@ -1,96 +1,12 @@
 #!/bin/sh
 # The command line tool from outside: exit status, messages, results on small .npy files made here by printf, files that are cut
-# short or damaged byte by byte, and, where python3 has NumPy, random tensors against NumPy.
+# short or damaged byte by byte, and, where python3 has NumPy, random tensors and options against NumPy (tool_numpy.py).
 #
 #   tool_test.sh path/to/heed          EMULATOR: command that runs it      PYTHON: [python3]
 set -eu
-unset HEED_ISA
-# Under the address sanitizer too, memory that cannot be had is for the tool to report.
-export ASAN_OPTIONS="allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
-heed=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-directory=$(mktemp -d)
-trap 'rm -rf "$directory"' EXIT
-trap 'exit 1' HUP INT TERM
-cd "$directory"
-checks=0
-
-die() {
-    echo "tool_test: $*" >&2
-    [ ! -s stderr ] || sed 's/^/    stderr: /' stderr >&2
-    exit 1
-}
-
-# run STATUS ARGUMENT...: runs the tool, whose output goes to the files stdout and stderr.
-run() {
-    wanted=$1
-    shift
-    status=0
-    # shellcheck disable=SC2086 # a list of words
-    ${EMULATOR-} "$heed" "$@" >stdout 2>stderr || status=$?
-    [ "$status" = "$wanted" ] || die "heed $* exits with $status, not $wanted"
-    checks=$((checks + 1))
-}
-
-# says FILE TEXT: the text is in the file.
-says() { grep -qF -e "$2" "$1" || die "no '$2' in $1: $(cat "$1")"; }
-
-# fails STATUS TEXT ARGUMENT...: fails with that text in a single message of heed, prints nothing, writes no result.
-fails() {
-    text=$2
-    wanted=$1
-    shift 2
-    rm -f out.npy
-    run "$wanted" "$@"
-    says stderr "$text"
-    [ "$(grep -c '^heed: ' stderr)" = 1 ] || die "heed $* must complain once"
-    [ ! -s stdout ] || die "heed $* fails, yet prints: $(cat stdout)"
-    [ ! -e out.npy ] || die "heed $* fails, yet writes out.npy"
-}
-
-# f4 NUMBER..., f8 NUMBER...: the bytes of little-endian floats, for the numbers that the tests need.
-f4() {
-    for number; do
-        case $number in
-        0) printf '\000\000\000\000' ;;
-        0.5) printf '\000\000\000\077' ;;
-        ln2) printf '\030\162\061\077' ;;
-        1) printf '\000\000\200\077' ;;
-        2) printf '\000\000\000\100' ;;
-        3) printf '\000\000\100\100' ;;
-        4) printf '\000\000\200\100' ;;
-        *) die "f4 does not know $number" ;;
-        esac
-    done
-}
-f8() {
-    for number; do
-        printf '\000\000\000\000\000\000'
-        case $number in
-        0) printf '\000\000' ;;
-        1) printf '\360\077' ;;
-        2) printf '\000\100' ;;
-        3) printf '\010\100' ;;
-        4) printf '\020\100' ;;
-        *) die "f8 does not know $number" ;;
-        esac
-    done
-}
-
-# header TEXT: format 1.0, padded to 128 bytes.
-header() {
-    printf '\223NUMPY\001\000\166\000'
-    printf '%-117s\n' "$1"
-}
-fields() { printf "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }" "$1" "$2" "$3"; }
-
-# npy SHAPE NUMBER...: a whole file.
-npy() {
-    header "$(fields '<f4' False "$1")"
-    shift
-    f4 "$@"
-}
-
-same_file() { cmp "$1" "$2" >&2 || die "$1 is not as expected: $(od -An -c "$1" | tail -n +8)"; }
+tests=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=/dev/null
+. "$tests/tool_harness.sh"
 
 test_commands() {
     run 0 --help
@@ -186,6 +102,84 @@ test_layouts() {
     npy '2, 2, 0' >want.npy && same_file w.npy want.npy
 }
 
+# A query of 0 at position 0 of two keys, with one option or a few: its output and, if asked for, its scores.
+test_options() {
+    npy '1, 2' 0 0 >q.npy
+    npy '2, 2' 1 2 3 4 >kv.npy
+    npy '1, 2' 1 2 >first.npy && npy '1, 2' 3 4 >second.npy && npy '1, 2' 2 3 >both.npy
+    flags '2,' 0 1 >m.npy
+    flags '1, 1, 1, 1' 1 >all.npy
+    { header "$(fields '|u1' False '1, 2')" && printf '\000\377'; } >u.npy
+    npy '2,' -inf 0 >b.npy
+    lengths 1 >n.npy
+    npy '1,' 0 >s.npy
+    npy '1,' 1 >a.npy
+    gives() {
+        wanted_file=$1
+        shift
+        run 0 run --query q.npy --key kv.npy --value kv.npy -o out.npy "$@"
+        same_file out.npy "$wanted_file.npy"
+    }
+    gives second --mask m.npy
+    gives second --mask=u.npy
+    gives both --mask all.npy
+    gives second --bias b.npy
+    gives first --key-lengths n.npy
+    gives first --window 0,0
+    gives both --window=-1,1
+    gives second --window 0,0 --align bottom-right
+    gives second --window=0,-1 --align=1
+    gives both --causal=1
+    gives both --softcap 2
+    npy '1, 2' 0.5 1 >half.npy
+    gives half --key-lengths n.npy --sinks s.npy
+
+    npy '1, 2' 0 -1 >biased.npy && npy '1, 2' 0 0 >raw.npy && npy '1, 2' 0 -inf >seen.npy
+    run 0 run --query q.npy --key kv.npy --value kv.npy -o out.npy --alibi=a.npy --scores x.npy --score-stage biased
+    says stdout 'x.npy: float32 [1, 2]'
+    same_file x.npy biased.npy
+    for stage in '' --score-stage=raw --score-stage=capped; do
+        # shellcheck disable=SC2086 # none or one
+        gives both --bias raw.npy --scores x.npy --mask all.npy $stage
+        same_file x.npy raw.npy
+    done
+    gives first --causal --scores x.npy
+    same_file x.npy seen.npy
+    rm out.npy
+    run 0 run --query q.npy --key kv.npy --value kv.npy --explain --alibi --isa scalar
+    says stdout '"isa": "scalar"'
+    [ "$(sed -n '1p;$p' stdout | tr -d '\n')" = '{}' ] || die "--explain prints no JSON object: $(cat stdout)"
+    run 0 run --query q.npy --key kv.npy --value kv.npy --explain -o out.npy
+    [ ! -e out.npy ] || die '--explain writes out.npy'
+}
+
+# Files of the options that do not fit.
+test_option_files() {
+    npy '2, 2' 0 0 0 0 >q.npy
+    npy '3,' 0 1 2 >wrong.npy && npy '2, 1' 0 0 >matrix.npy && flags '3, 2' 0 0 0 0 0 0 >m.npy
+    lengths 3 >n.npy
+    unfit() {
+        text=$1
+        shift
+        fails 1 "$text" run --query q.npy --key q.npy --value q.npy -o out.npy "$@"
+    }
+    scores='must broadcast to [1, 1, 2, 2]: batch, heads, query tokens, key tokens'
+    unfit "--mask m.npy: the shape is [3, 2], $scores" --mask m.npy
+    unfit "--bias wrong.npy: the shape is [3], $scores" --bias wrong.npy
+    unfit '--sinks wrong.npy: the shape is [3], must be [1]: heads' --sinks wrong.npy
+    unfit '--alibi wrong.npy: the shape is [3], must be [2]: heads' --alibi=wrong.npy --heads 2
+    unfit 'key_lengths[0] is 3, must be from 0 to 2' --key-lengths n.npy
+    unfit 'wrong.npy: descr (the dtype) is <f4, must be |b1 or |u1: bool or uint8' --mask wrong.npy
+    unfit 'm.npy: descr (the dtype) is |b1, must be <f4 or <f8' --bias m.npy
+    unfit 'wrong.npy: descr (the dtype) is <f4, must be <i8: little-endian int64' --key-lengths wrong.npy
+    unfit 'matrix.npy: shape has 2 dimensions, must have 1' --sinks matrix.npy
+    unfit 'nowhere.npy: cannot open' --mask nowhere.npy
+    unfit 'nowhere.npy: cannot open' --explain --bias nowhere.npy
+    npy '2, 2, 1' 0 0 0 0 >q3.npy && { header "$(fields '<i8' False '3,')" && f8 0 0 0; } >n.npy
+    fails 1 '--key-lengths n.npy: the shape is [3], must be [2]: batch' \
+        run --query q3.npy --key q3.npy --value q3.npy -o out.npy --key-lengths n.npy --heads 1
+}
+
 test_command_line() {
     npy '1, 2' 0 0 >q.npy
     set -- run --query q.npy --key q.npy --value q.npy
@@ -205,7 +199,17 @@ test_command_line() {
     for scale in 0 inf nan 1x '' 1e99; do
         fails 2 "--scale is $scale, must be" "$@" -o out.npy --scale "$scale"
     done
-    fails 2 '--causal is sideways' "$@" -o out.npy --causal=sideways
+    fails 2 '--causal is sideways, must be' "$@" -o out.npy --causal=sideways
+    fails 2 '--align is 1x, must be' "$@" -o out.npy --align 1x
+    for softcap in 0 -1 inf x; do
+        fails 2 "--softcap is $softcap, must be" "$@" -o out.npy --softcap "$softcap"
+    done
+    for window in 1 '1,' ',1' -2,0 0,-2 1,2,3 a,b; do
+        fails 2 "--window is $window, must be LEFT,RIGHT" "$@" -o out.npy --window "$window"
+    done
+    fails 2 '--score-stage is cooked, must be raw, capped or biased' "$@" -o out.npy --scores x.npy --score-stage cooked
+    fails 2 '--score-stage needs --scores' "$@" -o out.npy --score-stage raw
+    fails 2 '--explain' "$@" --explain=yes
     fails 2 '--kv-heads needs --heads' "$@" -o out.npy --kv-heads 1
     fails 2 'different files' "$@" -o out.npy --weights out.npy
     fails 1 'mmx' "$@" -o out.npy --isa mmx
@@ -309,12 +313,7 @@ test_damage() {
             cp kv.npy bad.npy
             # shellcheck disable=SC2059 # the format is the byte
             printf "$byte" | dd of=bad.npy bs=1 seek="$position" conv=notrunc 2>dd.log
-            status=0
-            # shellcheck disable=SC2086 # a list of words
-            ${EMULATOR-} "$heed" run --query bad.npy --key kv.npy --value kv.npy -o out.npy >stdout 2>stderr || status=$?
-            [ "$status" = 0 ] || { [ "$status" = 1 ] && grep -q '^heed: ' stderr; } ||
-                die "byte $position set to $byte: exit status $status"
-            checks=$((checks + 1))
+            survives "byte $position set to $byte" run --query bad.npy --key kv.npy --value kv.npy -o out.npy
         done
         position=$((position + step))
     done
@@ -326,73 +325,19 @@ test_numpy() {
         echo 'tool_test: no python3 with NumPy here: results are not compared with NumPy'
         return
     fi
-    "$python" - "$heed" <<'END' || die 'heed run differs from NumPy'
-import itertools, os, shlex, subprocess, sys
-import numpy as np
-
-command = shlex.split(os.environ.get("EMULATOR", "")) + [sys.argv[1], "run"]
-u = 2.0**-24
-rng = np.random.default_rng(7)
-
-def reference(q, k, v, scale, causal):
-    """Output and weights of [batch, heads, tokens, dim] in float64, and the bound of heed's error (derived in seed_bounds.h)."""
-    k, v = (np.repeat(x, q.shape[1] // k.shape[1], axis=1).astype(np.float64) for x in (k, v))
-    q = q.astype(np.float64)
-    scores = scale * q @ k.swapaxes(-1, -2)
-    error = abs(scale) * (q.shape[-1] + 3) * u * (abs(q) @ abs(k).swapaxes(-1, -2))
-    shift = {"none": k.shape[2], "top-left": 0, "bottom-right": k.shape[2] - q.shape[2]}[causal]
-    seen = np.tri(q.shape[2], k.shape[2], shift, dtype=bool)
-    top = np.where(seen, scores, -np.inf).max(-1, keepdims=True)
-    weights = np.where(seen, np.exp(scores - top), 0)
-    weights /= weights.sum(-1, keepdims=True)
-    t = np.where(seen, error + u * abs(top - scores) + 2 * u, 0).max(-1, keepdims=True)
-    relative = np.expm1(2 * t) + (k.shape[2] + 2) * u
-    return weights @ v, weights, (relative + (k.shape[2] + 2) * u) * (weights @ abs(v)), relative * weights + 2.0**-126
-
-def layouts(x, split):
-    """The same tensor as files of 4 and 3 (and, without a batch, 2) dimensions."""
-    b, h, t, d = x.shape
-    if not split:
-        return x if b > 1 else x[0]
-    rows = x.swapaxes(1, 2).reshape(b, t, h * d)
-    return rows if b > 1 else rows[0]
-
-def check(batch, heads, kv_heads, queries, keys, dim, value_dim, causal, split, dtype):
-    q, k, v = (rng.standard_normal(s).astype(dtype) for s in
-               ((batch, heads, queries, dim), (batch, kv_heads, keys, dim), (batch, kv_heads, keys, value_dim)))
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        np.save(name + ".npy", np.ascontiguousarray(layouts(x, split)))
-    arguments = "--query q.npy --key k.npy --value v.npy -o out.npy --weights w.npy".split()
-    arguments += ["--heads", str(heads), "--kv-heads", str(kv_heads)] if split else []
-    arguments += ["--causal=" + causal] if causal != "none" else []
-    subprocess.run(command + arguments, check=True, stdout=subprocess.DEVNULL)
-    q, k, v = (x.astype(np.float32) for x in (q, k, v))
-    output, weights, bound, weight_bound = reference(q, k, v, 1 / np.sqrt(dim), causal)
-    got, got_weights = np.load("out.npy"), np.load("w.npy")
-    want = layouts(output, split)
-    assert got.dtype == np.float32 and got.shape == want.shape, (got.shape, want.shape)
-    assert got_weights.size == weights.size, (got_weights.shape, weights.shape)
-    assert (abs(got - want) <= layouts(bound, split)).all(), ("output", batch, heads, queries, keys, causal, split)
-    assert (abs(got_weights.reshape(weights.shape) - weights) <= weight_bound).all(), ("weights", heads, queries, keys, causal)
-
-count = 0
-cases = itertools.product(("none", "top-left", "bottom-right"), (False, True), (1, 2), (np.float32, np.float64))
-for causal, split, batch, dtype in cases:
-    check(batch, 4, 2, 37, 300, 20, 33, causal, split, dtype)
-    check(batch, 3, 1, 1, 70, 64, 64, causal, split, dtype)
-    count += 2
-print(f"tool_test: {count} random calls agree with NumPy {np.__version__}")
-END
+    "$python" "$tests/tool_numpy.py" "${heed:?}" || die 'heed run differs from NumPy'
     checks=$((checks + 1))
 }
 
 test_commands
 test_results
 test_layouts
+test_options
+test_option_files
 test_command_line
 test_shapes
 test_files
 test_headers
 test_damage
 test_numpy
-echo "tool_test: all $checks checks of $(basename "$heed") passed"
+echo "tool_test: all $checks checks of $(basename "${heed:?}") passed"

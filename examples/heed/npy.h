@@ -1,6 +1,7 @@
-/* NumPy's .npy files (NumPy Enhancement Proposal 1), as far as a tensor of floats needs them, so that anyone can check heed against
- * NumPy.  Read: format 1.0 and 2.0, little-endian float32 or float64 (rounded to float32), C order, 2 to 4 dimensions.  Everything
- * else, and every file that is damaged or lies about its size, is an error that names the file, the field and its value. */
+/* NumPy's .npy files (NumPy Enhancement Proposal 1), as far as heed's tensors need them, so that anyone can check heed against
+ * NumPy. Read: format 1.0 and 2.0, C order, up to 4 dimensions, little-endian float32 or float64 (rounded to float32), bool or
+ * uint8, int64.  Everything else, and every file that is damaged or lies about its size, is an error that names the file, the field
+ * and its value. */
 #ifndef HEED_EXAMPLES_NPY_H
 #define HEED_EXAMPLES_NPY_H
 
@@ -9,23 +10,37 @@
 
 enum { NPY_MAX_RANK = 4 };
 
+enum npy_type { NPY_FLOATS = 0, NPY_FLAGS, NPY_INTEGERS };
+
 struct npy {
+    enum npy_type type;
     int rank;
     int64_t shape[NPY_MAX_RANK];
-    float *data; /* C order; owned by whoever called npy_read or npy_allocate */
+    union { /* C order; owned by whoever called npy_read or npy_allocate */
+        float *data;
+        uint8_t *flags;
+        int64_t *integers;
+        void *memory;
+    };
+};
+
+/* What a file must hold. */
+struct npy_wanted {
+    enum npy_type type;
+    int least_rank, most_rank;
 };
 
 struct npy_error {
     char text[512]; /* one line, with the file's name */
 };
 
-/* On failure: false, error->text set, array->data NULL. */
-bool npy_read(const char *path, struct npy *array, struct npy_error *error);
+/* On failure: false, error->text set, array->memory NULL. */
+bool npy_read(const char *path, const struct npy_wanted *wanted, struct npy *array, struct npy_error *error);
 
-/* Writes format 1.0, float32, 1 to 4 dimensions. */
+/* Writes floats: format 1.0, float32, 1 to 4 dimensions. */
 bool npy_write(const char *path, const struct npy *array, struct npy_error *error);
 
-/* Memory for array->rank dimensions of array->shape; `name` is what the error calls it. */
+/* Memory for array->rank dimensions of array->shape, of array->type; `name` is what the error calls it. */
 bool npy_allocate(const char *name, struct npy *array, struct npy_error *error);
 
 void npy_free(struct npy *array);
