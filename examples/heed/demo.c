@@ -82,6 +82,9 @@ int tool_demo(int argc, char **argv) {
     heading("Which word of \"The cat chased the mouse\" attends to which (each row adds up to 1)");
     terminal_heat_map(sentence.words, sentence.tokens, sentence.weights);
     printf("\n");
+    heading("Which keys (columns) the queries (rows) may see: the weights of queries that like all keys alike");
+    good &= tool_demo_patterns() == TOOL_OK;
+    printf("\n");
     heading("A layer of 12 heads x 64, 1024 tokens, causal, float32, on every instruction set of this CPU");
     good &= tool_demo_layer(&info) == TOOL_OK;
     return good ? TOOL_OK : TOOL_FAILED;

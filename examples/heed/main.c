@@ -11,7 +11,7 @@ static const char help[] =
     "Attention on the CPU, with the same bits on every instruction set.\n"
     "\n"
     "  heed info    the CPU, the instruction sets that heed can use here, threads and caches\n"
-    "  heed demo    five worked examples from the literature, a sentence, a real layer; a few seconds\n"
+    "  heed demo    five worked examples from the literature, a sentence, masks, a real layer; a few seconds\n"
     "  heed run     softmax(scale query key^T) value on NumPy files:\n"
     "\n"
     "    heed run --query q.npy --key k.npy --value v.npy -o out.npy [OPTION]...\n"

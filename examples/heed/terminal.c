@@ -26,8 +26,20 @@ const char *terminal_reset(void) { return escape("\033[0m"); }
 enum { CELL = 12, LEVELS = 8 };
 
 /* Of the 256 colours: a ramp from dark blue over violet and orange to yellow, with dark text on the light half. */
+static const int background[LEVELS] = {17, 54, 90, 126, 161, 202, 214, 227};
+
+static int level_of(float share) { return share >= 1 ? LEVELS - 1 : share > 0 ? (int)(share * LEVELS) : 0; }
+
+void terminal_cell(float share) {
+    static const char density[LEVELS + 1] = " .:-=+*#";
+    const int level = level_of(share);
+    if (terminal_has_colour())
+        printf("\033[48;5;%dm  \033[0m", background[level]);
+    else
+        printf("%c%c", density[level], density[level]);
+}
+
 static void coloured_cell(float share, int level) {
-    static const int background[LEVELS] = {17, 54, 90, 126, 161, 202, 214, 227};
     printf("\033[48;5;%dm\033[38;5;%dm   %.3f    \033[0m", background[level], level < LEVELS / 2 ? 255 : 16, (double)share);
 }
 
@@ -40,8 +52,7 @@ static void plain_cell(float share, int level) {
 static void heat_row(const float *shares, int count, float low, float high) {
     bool colour = terminal_has_colour();
     for (int j = 0; j < count; j++) {
-        float position = high > low ? (shares[j] - low) / (high - low) : 0;
-        int level = position >= 1 ? LEVELS - 1 : position > 0 ? (int)(position * LEVELS) : 0;
+        int level = level_of(high > low ? (shares[j] - low) / (high - low) : 0);
         if (colour)
             coloured_cell(shares[j], level);
         else

@@ -18,4 +18,7 @@ const char *terminal_reset(void);
 /* A table of share[rows][columns], every row adding up to 1, with names; the larger the share the brighter, or longer, its cell. */
 void terminal_heat_map(const char *const *names, int count, const float *shares);
 
+/* Two columns, the brighter or denser the larger the share of 0 to 1. */
+void terminal_cell(float share);
+
 #endif
