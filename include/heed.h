@@ -11,7 +11,7 @@
  *   Errors     a bad request returns a status and sets heed_error_message(); no output is touched.  Nothing aborts or prints.
  *   Aliasing   an output may overlap no input and no other output, unless its function says so.
  *   Threads    any function may be called from any number of threads at once; there is no state between calls.
- *   Pointers   need the alignment of float (4 bytes), nothing more.
+ *   Pointers   need the alignment of what they point to (4 bytes for floats), nothing more.
  */
 #ifndef HEED_H
 #define HEED_H
@@ -79,7 +79,7 @@ enum heed_alignment {
 };
 
 /* A query at position p sees the keys p - left ... p + right, both included; -1: no limit on that side (ONNX opset 25,
- * FlashAttention).  All zero: no window. */
+ * FlashAttention).  All zero: no window; left and right must be 0 unless `on`. */
 struct heed_window {
     bool on;
     int64_t left, right;
@@ -127,9 +127,13 @@ enum heed_score_stage {
     HEED_SCORES_BIASED   /* after all that is added and hidden: what softmax sees (mode 2; mode 3 is `weights`) */
 };
 
-/* Partial states, one for each row and chunk of 256 keys: output = sum(exp2(z - max) * value), not divided by sum = sum(exp2(z -
- * max)), with max = max(z) over the keys that the row sees in that chunk and z = log2(e) * score.  max is -inf, sum and output are
- * 0 where it sees none.  With chunks = ceil(K / 256), a row of output is [chunks][value_dim], of max and sum [chunks]. */
+/* Keys that share one running maximum: part of the arithmetic (src/arithmetic.md), not a tuning knob. */
+enum { HEED_CHUNK = 256 };
+
+/* Partial states, one for each row and chunk of HEED_CHUNK keys: output = sum(exp2(z - max) * value), not divided by sum =
+ * sum(exp2(z - max)), with max = max(z) over the keys that the row sees in that chunk and z = log2(e) * score.  max is -inf, sum
+ * and output are 0 where it sees none.  With chunks = ceil(K / HEED_CHUNK), a row of output is [chunks][value_dim], of max and sum
+ * [chunks]. */
 struct heed_states {
     struct heed_output output, max, sum; /* data NULL for all three: not wanted */
 };
@@ -190,7 +194,7 @@ struct heed_attention {
     const int64_t *query_starts, *key_starts; /* NULL: batched; else [batch + 1], not descending, from 0 or more to at most
                                                  query_tokens, key_tokens */
     const int64_t *key_lengths;               /* NULL: all keys; else [batch]: the first key_lengths[b] of sequence b */
-    int64_t key_position; /* position of the first key in its sequence, a multiple of 256: this call sees a part of the keys */
+    int64_t key_position; /* of the first key in its sequence, a multiple of HEED_CHUNK: this call sees a part of the keys */
     bool causal;          /* a query at position p sees keys at positions up to p */
     enum heed_alignment alignment;
     const int64_t *query_offsets; /* [batch], for HEED_ALIGN_OFFSETS */
@@ -238,11 +242,11 @@ enum heed_status heed_attention_plan(const struct heed_attention *attention, con
  * matter before and after.  Any number of runs of one plan may go on at once, each with a workspace of its own. */
 enum heed_status heed_attention_run(const struct heed_plan *plan, const struct heed_attention *attention, void *workspace);
 /* Writes what a plan will do, and why, as JSON: kernels, tiles, split, bytes, flops.  At most size bytes with the final 0; returns
- * the length of the whole text, like snprintf, -1 if plan is NULL. */
+ * the length of the whole text, like snprintf, -1 if plan is none. */
 int64_t heed_explain(const struct heed_plan *plan, char *text, int64_t size);
 
 /* The result of attention over all keys from states over parts of them, with the bits of the one call over all: the parts lie one
- * after another in the sequence, each but the last a multiple of 256 keys long. */
+ * after another in the sequence, each but the last a multiple of HEED_CHUNK keys long. */
 struct heed_states_part {
     int64_t chunks;
     struct heed_input output, max, sum; /* as struct heed_states has them */

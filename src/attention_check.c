@@ -57,12 +57,15 @@ static enum heed_status check_options(const struct heed_attention *request) {
     const struct limit limits[] = {
         {"alignment", (int)request->alignment, HEED_ALIGN_TOP_LEFT, HEED_ALIGN_OFFSETS},
         {"score_stage", (int)request->score_stage, HEED_SCORES_RAW, HEED_SCORES_BIASED},
-        {"window.left", request->window.on ? request->window.left : 0, -1, MOST_TOKENS},
-        {"window.right", request->window.on ? request->window.right : 0, -1, MOST_TOKENS},
+        {"window.left", request->window.left, -1, MOST_TOKENS},
+        {"window.right", request->window.right, -1, MOST_TOKENS},
         {"tree.keys", request->tree.words ? request->tree.keys : 0, 0, MOST_TOKENS},
     };
     if (check_limits(limits, sizeof limits / sizeof *limits))
         return HEED_INVALID_ARGUMENT;
+    if (!request->window.on && (request->window.left != 0 || request->window.right != 0))
+        return heed_fail(HEED_INVALID_ARGUMENT, "window.on is false, but window.left is %" PRId64 " and window.right is %" PRId64,
+                         request->window.left, request->window.right);
     if (!isfinite(request->scale))
         return heed_fail(HEED_INVALID_ARGUMENT, "scale is %f, must be finite", (double)request->scale);
     if (!isfinite(request->softcap) || request->softcap < 0.0f)

@@ -12,8 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "heed.h"
+
 enum {
-    HEED_CHUNK = 256,    /* keys that share one running maximum; part of the arithmetic, not a tuning knob */
     HEED_PANEL = 64,     /* columns of a packed panel, on every instruction set */
     HEED_SUM_LANES = 16, /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 8

@@ -248,7 +248,8 @@ START_TEST(test_api_options_legal) {
     ACCEPTED_FROM(full_attention, (r.alignment = HEED_ALIGN_TOP_LEFT, r.query_offsets = misaligned_numbers()));
     ACCEPTED_FROM(full_attention, r.window = ((struct heed_window){true, -1, -1}));
     ACCEPTED_FROM(full_attention, r.window = ((struct heed_window){true, (int64_t)1 << 48, (int64_t)1 << 48}));
-    ACCEPTED_FROM(full_attention, r.window = ((struct heed_window){false, -9, INT64_MIN}));
+    REFUSED_FROM(full_attention, r.window = ((struct heed_window){false, 5, 0}), "window.on", "5");
+    REFUSED_FROM(full_attention, r.window = ((struct heed_window){false, 0, -1}), "window.on", "-1");
     ACCEPTED_FROM(full_attention, r.mask = ((struct heed_mask){numbers.mask, 0, 0, 0, 0}));
     ACCEPTED_FROM(full_attention, r.mask = ((struct heed_mask){NULL, -1, -1, -1, -1}));
     ACCEPTED_FROM(full_attention, r.bias = ((struct heed_bias){NULL, -1, -1, -1, -1}));

@@ -73,7 +73,8 @@ static void value_tile(const struct heed_value_tile *tile) {
     static void (*const pieces[6][4])(const struct heed_value_tile *) = TILE_TABLE(value_pieces);
     const int begin = tile->begins[tile->rows - 1], end = tile->ends[tile->rows - 1];
     const bool is_prefix = begin == 0 && end > 0 && end <= tile->piece_keys;
-    (is_prefix ? prefix : pieces)[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
+    const int rows = tile->rows - 1, vectors = (tile->columns - 1) / VF_LANES;
+    (is_prefix ? prefix[rows][vectors] : pieces[rows][vectors])(tile);
 }
 
 #endif
