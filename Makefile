@@ -14,7 +14,7 @@ all:
 deps:
 	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev
 deps-ci: deps
-	@$(SOURCE)/install/deps.sh shellcheck clang clang-format libomp-dev valgrind cmake python3-numpy \
+	@$(SOURCE)/install/deps.sh shellcheck clang libclang-rt-dev clang-format libomp-dev valgrind cmake python3-numpy \
 	    qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1:arm64 libsleef-dev:arm64 check:arm64
 clean:
 	rm -rf build
@@ -47,6 +47,7 @@ LIB_OBJ = $(call objects,src/*.c arch/scalar/scalar.c $(ARCH_SRC))
 REFERENCE_OBJ = $(call objects,src/reference/*.c)
 TOOL_OBJ = $(call objects,examples/heed/*.c)
 TEST_OBJ = $(filter-out $(OBJ)/tests/exp_sweep.o,$(call objects,tests/*.c))
+FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c)
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
 EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
@@ -61,8 +62,10 @@ $(OBJ)/arch/scalar/scalar.o $(OBJ)/benchmarks/limits_scalar.o: ISA_FLAGS += -fno
 $(OBJ)/src/schedule.o: MODE += $(OPENMP)
 $(LIB_OBJ) $(BENCH_OBJ): $(srcdir)/arch/$(ARCH)/arch.mak
 $(LIB_OBJ): INCLUDES += $(SLEEF_CFLAGS)
-$(TEST_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
-$(TEST_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
+$(LIB_OBJ): CFLAGS += $(LIBRARY_CFLAGS)
+$(filter $(OBJ)/arch/%,$(LIB_OBJ)): CFLAGS += $(KERNEL_CFLAGS)
+$(TEST_OBJ) $(FUZZ_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
+$(TEST_OBJ) $(FUZZ_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
 $(OBJ)/tests/exp_sweep.o: INCLUDES += $(SLEEF_CFLAGS)
 $(BENCH_OBJ): INCLUDES += $(SLEEF_CFLAGS) $(BENCHMARK_CFLAGS)
 
@@ -77,7 +80,8 @@ $(OBJ)/%.o: $(srcdir)/%.c config.h
 $(OBJ)/%.o: $(srcdir)/%.cc config.h
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(TEST_OBJ) $(BENCH_OBJ) $(OBJ)/tests/exp_sweep.o)
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(TEST_OBJ) $(FUZZ_OBJ) $(BENCH_OBJ) \
+    $(OBJ)/tests/exp_sweep.o)
 
 $(B)/libheed.a: $(LIB_OBJ)
 $(OBJ)/reference.a: $(REFERENCE_OBJ)
@@ -94,9 +98,13 @@ $(B)/tests/check: $(TEST_OBJ) $(OBJ)/tool.a $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/check: LIBS += $(CHECK_LIBS) -pthread
 $(B)/tests/check-exp: $(OBJ)/tests/exp_sweep.o $(B)/libheed.a
 $(B)/tests/check-exp: LIBS += -pthread
+$(B)/tests/check-fuzz: $(filter-out %/libfuzzer.o,$(FUZZ_OBJ)) $(OBJ)/reference.a $(B)/libheed.a
+$(B)/tests/fuzz: $(filter-out %/main.o,$(FUZZ_OBJ)) $(OBJ)/reference.a $(B)/libheed.a
+$(B)/tests/fuzz: LIBS += -fsanitize=fuzzer
+$(B)/tests/check-fuzz $(B)/tests/fuzz: LIBS += -pthread
 $(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
-$(B)/heed $(B)/tests/check $(B)/tests/check-exp $(EXAMPLES):
+$(B)/heed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz) $(EXAMPLES):
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
@@ -116,8 +124,9 @@ check: check-tests all examples
 	@CC='$(CC) $(CFLAGS)' LIBS='$(LDFLAGS) $(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_readme.sh $(srcdir) $(B)
 # Waiting threads must not spin: the tests use more threads than there are CPUs.
 check-tests check-old-x86 check-valgrind: export OMP_WAIT_POLICY = passive
-check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check)
+check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check) $(B)/tests/check-fuzz
 	@$(EMULATOR) $(B)/tests/check
+	@$(EMULATOR) $(B)/tests/check-fuzz
 check-exp: $(B)/tests/check-exp
 	$(EMULATOR) $(B)/tests/check-exp
 no-check:
@@ -152,6 +161,13 @@ check-sanitize:
 	+@$(SLOW) $(MAKE) --no-print-directory -C $(B)/asan check-tests
 	$(call other_build,tsan,--enable-debug --without-openmp CFLAGS='-O2 -fsanitize=thread' LDFLAGS=-fsanitize=thread,$(B)/tests/check)
 	+@$(SLOW) CK_RUN_SUITE=threads $(MAKE) --no-print-directory -C $(B)/tsan check-tests
+# The corpus and the findings of a run are there in the next one.  Coverage is that of the library; kernels are built without
+# -fsanitize=undefined, as clang would take minutes for their unrolled loops.
+FUZZ_SECONDS = 600
+fuzz:
+	$(call other_build,fuzz,CC=clang CXX=clang++ --enable-debug CFLAGS='-O2 $(ASAN)' LDFLAGS='$(ASAN)',\
+	    LIBRARY_CFLAGS=-fsanitize=fuzzer-no-link KERNEL_CFLAGS=-fno-sanitize=undefined $(B)/tests/fuzz $(B)/tests/check-fuzz)
+	@$(srcdir)/tests/fuzz/run.sh $(B)/fuzz/$(B)/tests $(B)/fuzz $(FUZZ_SECONDS)
 check-clang:
 	$(call other_build,clang,CC=clang CXX=clang++,all check-tests)
 check-without-openmp:
@@ -186,7 +202,7 @@ uninstall:
 	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
 	rm -rf $(DESTDIR)$(libdir)/cmake/heed
 
-CODE = include src src/* arch/* tests benchmarks examples examples/*
+CODE = include src src/* arch/* tests tests/fuzz benchmarks examples examples/*
 FORMATTED = $(wildcard $(foreach folder,$(CODE),$(addprefix $(srcdir)/$(folder)/,*.c *.h *.cc)))
 format:
 	clang-format -i $(FORMATTED)
@@ -194,5 +210,6 @@ check-format:
 	clang-format --dry-run -Werror $(FORMATTED)
 
 .PHONY: FORCE demo examples bench bench-short no-bench install uninstall format check-format check check-tests no-check check-exp \
-    check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang check-without-openmp check-install
+    check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang check-without-openmp check-install \
+    fuzz
 endif

@@ -51,14 +51,15 @@ static void hide_by_mask(const struct score_row *r) {
 
 static void hide_by_tree(const struct score_row *r) {
     const struct heed_tree *tree = &r->block->plan->request->tree;
-    const uint64_t *words = tree->words + r->block->sequence.batch * tree->batch_stride + r->token * tree->query_stride;
     const int64_t first = r->block->sequence.keys - tree->keys; /* key of bit 0; below 0 where a sequence is shorter */
     const int64_t from = max_i64(r->key, first), n = r->key + r->n - from;
     uint8_t bytes[HEED_CHUNK];
+    if (n <= 0)
+        return; /* a tree of no keys need not lie anywhere */
+    const uint64_t *words = tree->words + r->block->sequence.batch * tree->batch_stride + r->token * tree->query_stride;
     for (int64_t j = 0; j < n; j++)
         bytes[j] = words[(from - first + j) / 64] >> ((from - first + j) % 64) & 1;
-    if (n > 0)
-        r->block->kernels->hide_row(r->s + (from - r->key), n, bytes);
+    r->block->kernels->hide_row(r->s + (from - r->key), n, bytes);
 }
 
 static void store_scores(const struct score_row *r, enum heed_score_stage stage, float factor) {

@@ -123,7 +123,8 @@ static bool run_task(void *context, int64_t task, int worker) {
     float *workspace = run->workspace + worker * run->worker_floats;
     const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
     const int64_t row_end = min_i64(request->m, row + run->task_rows), column_end = min_i64(request->n, column + run->task_columns);
-    struct gemm_block block = {.run = run, .sums = workspace + run->sums_at};
+    /* Without factors (k or alpha 0) nothing is read of a and b, but an offset from NULL would be undefined. */
+    struct gemm_block block = {.run = run, .sums = workspace + run->sums_at, .a = workspace, .b = workspace};
     for (block.column = column; block.column < column_end; block.column += HEED_PANEL) {
         block.columns = min_i64(HEED_PANEL, column_end - block.column);
         for (block.row = row; block.row < row_end; block.row += run->block_rows) {

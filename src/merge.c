@@ -103,6 +103,9 @@ static enum heed_status check(const struct heed_merge *merge) {
     for (int64_t i = 0; i < merge->parts; i++)
         if (check_part(merge, i, outputs))
             return HEED_INVALID_ARGUMENT;
+    /* An output also bounds the number of rows. */
+    if (!merge->output.data && !merge->lse.data && merge->batch > 0 && merge->num_heads > 0 && merge->query_tokens > 0)
+        return heed_fail(HEED_INVALID_ARGUMENT, "output is NULL, and lse is not wanted either");
     return HEED_OK;
 }
 

@@ -1,0 +1,98 @@
+/* The keys and values of a request once more, in a cache: linear, ring or paged, written by heed_kv_append. */
+#include "fuzz.h"
+
+#include <stdlib.h>
+
+/* Slots that the queries of the sequence that looks back farthest need. */
+static int64_t slots_needed(const struct heed_attention *request, bool ring) {
+    int64_t most = 0;
+    for (int64_t b = 0; b < request->batch; b++) {
+        const int64_t keys = ref_sequence_of(request, b).keys;
+        int64_t first = 0;
+        while (ring && first < keys && !key_is_seen(request, b, first))
+            first++;
+        most = keys - first > most ? keys - first : most;
+    }
+    return most;
+}
+
+static void take_pages(struct input *in, struct heed_kv_cache *cache, int64_t batch, int64_t slots) {
+    const int64_t least = slots > 0 ? (slots + 15) / 16 : 1;
+    const bool one = take_chance(in, 2);
+    cache->page_tokens = one ? 16 * (least + take_range(in, 0, 3)) : TAKE_OF(in, 16, 32, 48, 64, 80, 128, 256);
+    cache->pages_per_sequence = (16 * least + cache->page_tokens - 1) / cache->page_tokens + take_range(in, 0, 1);
+    cache->num_pages = batch * cache->pages_per_sequence + take_range(in, 0, 2);
+}
+
+/* Any order; the table has room for more pages than a sequence has. */
+static void make_table(struct input *in, struct attention_fuzz *f, int64_t batch) {
+    struct heed_kv_cache *cache = f->cache;
+    cache->table_stride = cache->pages_per_sequence + take_range(in, 0, 2);
+    const int64_t entries = batch > 0 ? (batch - 1) * cache->table_stride + cache->pages_per_sequence : 0;
+    int32_t *table = memory_new(&f->memory, "cache.page_table", entries, sizeof *table, in);
+    int64_t left = cache->num_pages;
+    struct rng rng = rng_seeded(take(in, 2));
+    int32_t *free_pages = malloc((size_t)(left + 1) * sizeof *free_pages);
+    if (!free_pages)
+        fuzz_fail("no memory");
+    for (int32_t i = 0; i < left; i++)
+        free_pages[i] = i;
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t page = 0; page < cache->pages_per_sequence; page++) {
+            const int64_t at = rng_range(&rng, 0, left - 1);
+            table[b * cache->table_stride + page] = free_pages[at];
+            free_pages[at] = free_pages[--left];
+        }
+    free(free_pages);
+    cache->page_table = table;
+}
+
+/* One sequence as a cache of its own. */
+static struct heed_kv_cache cache_of_sequence(const struct heed_kv_cache *cache, int64_t b) {
+    struct heed_kv_cache one = *cache;
+    if (cache->page_table) {
+        one.page_table += b * cache->table_stride;
+        return one;
+    }
+    one.data += b * cache->pages_per_sequence * heed_kv_page_floats(cache);
+    one.num_pages = cache->pages_per_sequence;
+    return one;
+}
+
+static void append(const struct attention_fuzz *f, int64_t b, int64_t from, int64_t tokens) {
+    const struct heed_attention *r = &f->request;
+    if (tokens == 0)
+        return;
+    const struct heed_kv_cache cache = cache_of_sequence(f->cache, b);
+    const int64_t position = r->key_position + from;
+    const struct heed_kv_append request = {
+        .batch = 1,
+        .tokens = tokens,
+        .positions = &position,
+        .key = {r->key.data + (b ? b * r->key.batch_stride : 0) + (from ? from * r->key.token_stride : 0), 0, r->key.head_stride,
+                r->key.token_stride},
+        .value = {r->value.data + (b ? b * r->value.batch_stride : 0) + (from ? from * r->value.token_stride : 0), 0,
+                  r->value.head_stride, r->value.token_stride},
+        .cache = &cache};
+    if (heed_kv_append(&request, NULL) != HEED_OK)
+        fuzz_fail("heed_kv_append: %s", heed_error_message());
+}
+
+void make_cache(struct input *in, struct attention_fuzz *f) {
+    struct heed_attention *r = &f->request;
+    if (r->key_starts)
+        return;
+    f->cache = memory_new(&f->memory, "cache", 1, sizeof *f->cache, in);
+    *f->cache = (struct heed_kv_cache){.num_kv_heads = r->num_kv_heads, .head_dim = r->head_dim, .value_dim = r->value_dim};
+    take_pages(in, f->cache, r->batch, slots_needed(r, take_chance(in, 2)));
+    f->cache->data = memory_new(&f->memory, "cache.data", f->cache->num_pages * heed_kv_page_floats(f->cache), sizeof(float), in);
+    if (take_chance(in, 2))
+        make_table(in, f, r->batch);
+    for (int64_t b = 0; b < r->batch && r->num_kv_heads > 0; b++) {
+        const int64_t keys = ref_sequence_of(r, b).keys, first = take_range(in, 0, keys);
+        append(f, b, 0, first);
+        append(f, b, first, keys - first);
+    }
+    r->cache = f->cache;
+    r->key = r->value = (struct heed_input){0};
+}

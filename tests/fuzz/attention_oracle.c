@@ -1,0 +1,248 @@
+/* Results of attention with any options against the oracle in double, within bounds that follow from src/arithmetic.md.  They are
+ * those of tests/test_accuracy.c, with one more error for each step that an option adds to a score, and safe rather than tight:
+ * what is wrong by an option is wrong by far more.
+ *
+ * u = 2^-24, gamma(n) = n u / (1 - n u), and an underflow is off by TINY, as there. */
+#include "fuzz.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define U     0x1p-24
+#define TINY  0x1p-149
+#define FLUSH 0x1p-124
+#define LOG2E 1.4426950408889634
+
+static double gamma_of(int64_t n) { return (double)n * U / (1 - (double)n * U); }
+
+static double *new_array(int64_t n) {
+    double *x = calloc((size_t)n + 1, sizeof *x);
+    if (!x)
+        fuzz_fail("no memory for %lld numbers", (long long)n);
+    return x;
+}
+
+/* One row: what the oracle says of it, and how far its scores may be off. */
+struct row {
+    const struct attention_fuzz *f;
+    int64_t b, h, i, number, columns, chunks;
+    const double *p, *output;      /* the oracle's */
+    double lse;                    /* the oracle's */
+    double *natural[3];            /* error of a score at each stage */
+    double *e;                     /* of the logarithm, to base 2, of its weight; -1: the weight is 0 */
+    double max, sum_low, sum_high; /* largest score; what the sum of the weights, 1, may be instead */
+};
+
+static const float *row_of(const struct heed_input *view, bool packed, int64_t b, int64_t h, int64_t token) {
+    const float *row = view->data;
+    row += b > 0 && !packed ? b * view->batch_stride : 0;
+    row += h > 0 ? h * view->head_stride : 0;
+    return row + (token > 0 ? token * view->token_stride : 0);
+}
+
+/* Chain over head_dim of fmas with a scaled query: gamma(D + 6) of the absolute values, and TINY for what underflows. */
+static double product_error(const struct row *row, int64_t j, double *terms) {
+    const struct heed_attention *a = &row->f->plain;
+    const struct ref_sequence s = ref_sequence_of(a, row->b);
+    const float *query = row_of(&a->query, a->query_starts, row->b, row->h, s.first_query + row->i);
+    const float *key = row_of(&a->key, a->key_starts, row->b, row->h / (a->num_heads / a->num_kv_heads), s.first_key + j);
+    double sum = 0, tiny = TINY;
+    for (int64_t d = 0; d < a->head_dim; d++) {
+        sum += fabs((double)query[d] * (double)key[d]);
+        tiny += (1 + fabs((double)key[d])) * TINY;
+    }
+    *terms = sum * fabs(ref_scale(a));
+    return gamma_of(a->head_dim + 6) * *terms + 2 * tiny;
+}
+
+static int64_t bucket_offset(const struct heed_relative *relative, int64_t ahead) {
+    const int64_t bucket = ref_bucket(relative, ahead);
+    return bucket > 0 ? bucket * relative->bucket_stride : 0;
+}
+
+/* Each step rounds a few times, relative to the largest number around: 16 u of it is more than any step needs.  tanh has a slope
+ * of at most 1, so what was wrong before is not more wrong after it; an argument that underflows is off by TINY times the cap.
+ * ALiBi's distance is rounded where it exceeds 2^24, at a distance from the chunk that is up to 256 more. */
+static void bound_score(const struct row *row, int64_t j) {
+    const struct heed_attention *a = &row->f->plain;
+    const struct ref_sequence s = ref_sequence_of(a, row->b);
+    const int64_t ahead = a->key_position + j - (row->i + s.offset);
+    const double cap = (double)a->softcap;
+    double terms, error = product_error(row, j, &terms), size = terms;
+    row->natural[HEED_SCORES_RAW][j] = error += 16 * U * size;
+    error += cap > 0 ? 16 * U * size + 4 * cap * TINY : 0;
+    row->natural[HEED_SCORES_CAPPED][j] = error;
+    if (a->bias.data) {
+        const int64_t stride[] = {a->bias.batch_stride, a->bias.head_stride, a->bias.query_stride, a->bias.key_stride};
+        const int64_t at[] = {row->b, row->h, row->i, j};
+        const float *bias = a->bias.data;
+        for (int dim = 0; dim < 4; dim++)
+            bias += at[dim] > 0 ? at[dim] * stride[dim] : 0;
+        size += *bias == -INFINITY ? 0 : fabs((double)*bias);
+    }
+    if (a->alibi_slopes) {
+        const double slope = fabs((double)a->alibi_slopes[row->h]);
+        size += slope * fabs((double)ahead);
+        error += 8 * U * slope * (fabs((double)ahead) + 512);
+    }
+    if (a->relative.table)
+        size += fabs(
+            (double)a->relative.table[(row->h > 0 ? row->h * a->relative.head_stride : 0) + bucket_offset(&a->relative, ahead)]);
+    row->natural[HEED_SCORES_BIASED][j] = error + 16 * U * size + TINY;
+}
+
+/* A weight relative to the largest is a product of exponentials whose arguments, each rounded once, add up to its distance from the
+ * maximum; each exp2 adds 3 u.  The sink is one more key. */
+static double logarithm_error(const struct row *row, double score, double error) {
+    return LOG2E * (error + 4 * U * (row->max - score + error)) + 3 * U * (double)(row->chunks + 2);
+}
+
+static void bound_weights(struct row *row) {
+    const struct heed_attention *a = &row->f->plain;
+    const double sink = a->sinks ? (double)a->sinks[row->h] : -INFINITY;
+    double *scores = new_array(row->columns);
+    row->max = sink;
+    for (int64_t j = 0; j < row->columns; j++) {
+        scores[j] = ref_score(a, row->b, row->h, row->i, j, HEED_SCORES_BIASED);
+        if (ref_sees(a, row->b, row->i, j))
+            bound_score(row, j);
+        if (scores[j] > -INFINITY)
+            row->max = fmax(row->max, scores[j] + row->natural[HEED_SCORES_BIASED][j]);
+    }
+    const double sink_error = logarithm_error(row, sink, 4 * U * fabs(sink)),
+                 sink_part = sink > -INFINITY ? exp(sink - row->lse) : 0;
+    row->sum_low = sink_part > 0 ? sink_part * exp2(-sink_error) : 0;
+    row->sum_high = sink_part > 0 ? sink_part * exp2(sink_error) : 0;
+    for (int64_t j = 0; j < row->columns; j++) {
+        row->e[j] = scores[j] > -INFINITY ? logarithm_error(row, scores[j], row->natural[HEED_SCORES_BIASED][j]) : -1;
+        row->sum_low += row->p[j] > 0 ? row->p[j] * exp2(-row->e[j]) : 0;
+        row->sum_high += row->p[j] > 0 ? row->p[j] * exp2(row->e[j]) : 0;
+    }
+    row->sum_low = fmax(0, row->sum_low - (double)(row->columns + 1) * FLUSH);
+    row->sum_high += (double)(row->columns + 1) * FLUSH;
+    free(scores);
+}
+
+/* A weight lies between p 2^-e / high and p 2^e / low. */
+static double weight_error(const struct row *row, int64_t j) {
+    const double p = row->p[j], e = row->e[j];
+    if (e < 0)
+        return 0;
+    const double above = p > 0 ? p * (exp2(e) / row->sum_low - 1) : 0, below = p > 0 ? p * (1 - exp2(-e) / row->sum_high) : 0;
+    return fmax(above, below) + FLUSH / row->sum_low;
+}
+
+static void must_be_near(const struct row *row, const char *what, int64_t at, float got, double want, double bound) {
+    const bool infinite = isinf(want) || isinf((double)got);
+    if (infinite ? (double)got == want : !(fabs((double)got - want) > bound) && !isnan(got))
+        return;
+    fuzz_fail("%s[%lld] of sequence %lld, head %lld, query %lld is %.9g, but the oracle has %.9g, and the bound is %g", what,
+              (long long)at, (long long)row->b, (long long)row->h, (long long)row->i, (double)got, want, bound);
+}
+
+static const float *result_of(const struct row *row, const struct heed_output *view) {
+    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride};
+    const struct heed_attention *a = &row->f->plain;
+    return row_of(&input, a->query_starts, row->b, row->h, ref_sequence_of(a, row->b).first_query + row->i);
+}
+
+/* Sums: 256 fmas in a chunk, or 20 additions; two operations for each chunk; then 1 / sum and the product. */
+static void check_output(const struct row *row) {
+    const struct heed_attention *a = &row->f->plain;
+    const struct ref_sequence s = ref_sequence_of(a, row->b);
+    const double gamma = gamma_of((row->columns < 256 ? row->columns : 256) + 30 + 2 * row->chunks);
+    for (int64_t d = 0; d < a->value_dim; d++) {
+        double bound = (double)(row->columns + 4 * row->chunks + 4) * TINY;
+        for (int64_t j = 0; j < s.keys; j++) {
+            if (row->e[j] < 0)
+                continue;
+            const float *value =
+                row_of(&a->value, a->key_starts, row->b, row->h / (a->num_heads / a->num_kv_heads), s.first_key + j);
+            const double off = weight_error(row, j), v = fabs((double)value[d]);
+            bound += v > 0 ? (off + gamma * (row->p[j] + off)) * v : 0;
+        }
+        must_be_near(row, "output", d, result_of(row, &a->output)[d], row->output[d], bound);
+    }
+}
+
+static double stored_weight_error(const struct row *row, int64_t j) {
+    const double off = weight_error(row, j);
+    return row->e[j] < 0 ? 0 : off + gamma_of(28 + row->chunks) * (row->p[j] + off) + TINY;
+}
+
+static void check_lse(const struct row *row) {
+    const double spread = fmax(log(row->sum_high), -log(row->sum_low)), size = fabs(row->lse) + fabs(row->max);
+    must_be_near(row, "lse", 0, *result_of(row, &row->f->plain.lse), row->lse, spread + gamma_of(24 + row->chunks) + 16 * U * size);
+}
+
+static void check_scores(const struct row *row) {
+    const struct heed_attention *a = &row->f->plain;
+    for (int64_t j = 0; j < row->columns; j++) {
+        const double want = ref_score(a, row->b, row->h, row->i, j, a->score_stage);
+        must_be_near(row, "scores", j, result_of(row, &a->scores)[j], want, row->natural[a->score_stage][j]);
+    }
+}
+
+/* Of one head: what its weights may be off by in all rows, and what they sum to. */
+struct mass {
+    double *bound, *sum;
+};
+
+static void check_row(struct row *row, const struct ref_attention_result *want, struct mass *mass) {
+    const struct heed_attention *a = &row->f->plain;
+    const int64_t queries = ref_sequence_of(a, row->b).queries;
+    row->number = ref_row(a, row->b, row->h, row->i);
+    row->p = want->weights + row->number * row->columns;
+    row->output = want->output + row->number * a->value_dim;
+    row->lse = want->lse[row->number];
+    bound_weights(row);
+    if (a->output.data)
+        check_output(row);
+    if (a->lse.data)
+        check_lse(row);
+    if (a->scores.data)
+        check_scores(row);
+    for (int64_t j = 0; j < row->columns; j++) {
+        if (a->weights.data)
+            must_be_near(row, "weights", j, result_of(row, &a->weights)[j], row->p[j], stored_weight_error(row, j));
+        if (a->mass_queries == 0 || row->i >= queries - a->mass_queries) {
+            mass->bound[j] += stored_weight_error(row, j);
+            mass->sum[j] += row->p[j];
+        }
+    }
+}
+
+static void check_head(struct row *row, const struct ref_attention_result *want) {
+    const struct heed_attention *a = &row->f->plain;
+    const int64_t queries = ref_sequence_of(a, row->b).queries;
+    struct mass mass = {new_array(row->columns), new_array(row->columns)};
+    for (row->i = 0; row->i < queries; row->i++)
+        check_row(row, want, &mass);
+    const struct heed_input view = {a->mass.data, a->mass.batch_stride, a->mass.head_stride, 0};
+    for (int64_t j = 0; a->mass.data && j < row->columns; j++)
+        must_be_near(row, "mass", j, row_of(&view, false, row->b, row->h, 0)[j], mass.sum[j],
+                     mass.bound[j] + gamma_of(queries + 1) * (mass.sum[j] + mass.bound[j]));
+    free(mass.bound);
+    free(mass.sum);
+}
+
+void check_against_oracle(const struct attention_fuzz *f) {
+    const struct heed_attention *a = &f->plain;
+    const int64_t columns = ref_columns(a), rows = ref_rows(a);
+    double *output = new_array(rows * a->value_dim), *weights = new_array(rows * columns), *lse = new_array(rows);
+    const struct ref_attention_result want = {.output = output, .weights = weights, .lse = lse};
+    struct row row = {.f = f, .columns = columns, .chunks = (columns + 255) / 256, .e = new_array(columns)};
+    for (int stage = 0; stage < 3; stage++)
+        row.natural[stage] = new_array(columns);
+    if (!ref_attention(a, &want))
+        fuzz_fail("no memory for the oracle");
+    for (row.b = 0; row.b < a->batch; row.b++)
+        for (row.h = 0; row.h < a->num_heads; row.h++)
+            check_head(&row, &want);
+    for (int stage = 0; stage < 3; stage++)
+        free(row.natural[stage]);
+    free(row.e);
+    free(output);
+    free(weights);
+    free(lse);
+}

@@ -1,0 +1,200 @@
+/* heed_gemm, with heed_gemm_pack_b, and heed_softmax. */
+#include "fuzz.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define U    0x1p-24
+#define TINY 0x1p-149
+
+static double *new_array(int64_t n) {
+    double *x = malloc((size_t)n * sizeof *x + 1);
+    if (!x)
+        fuzz_fail("no memory for %" PRId64 " numbers", n);
+    return x;
+}
+
+static bool is_large(int64_t a, int64_t b, int64_t c) { return (double)(a + 1) * (double)(b + 1) * (double)(c + 1) > 8e6; }
+
+static struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_t stride) {
+    return (struct rows){
+        data, {1, 1, rows}, {0, 0, stride_bytes(stride, rows, sizeof *data)}, stride_bytes(columns, 2, sizeof *data)};
+}
+
+static float *new_matrix(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns, int64_t stride,
+                         enum fill mode) {
+    const int64_t n = rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
+    float *data = memory_new(memory, name, n, sizeof *data, in);
+    struct rng rng = rng_seeded(take(in, 2));
+    fill(&rng, mode, data, n);
+    return data;
+}
+
+/* --- heed_gemm --- */
+
+static enum heed_status call_gemm(const void *request, const struct heed_exec *exec) { return heed_gemm(request, exec); }
+
+static bool reads_ab(const struct heed_gemm *g) { return g->alpha != 0.0f && g->k > 0; }
+
+static enum marked mark_gemm(struct memory *memory, const void *request) {
+    const struct heed_gemm *g = request;
+    if (g->m == 0 || g->n == 0)
+        return MARKED;
+    if (is_large(g->m, g->n, reads_ab(g) ? g->k : 0))
+        return MARKED_OUTSIDE;
+    const struct rows a = g->transpose_a ? matrix_rows(g->a, g->k, g->m, g->lda) : matrix_rows(g->a, g->m, g->k, g->lda);
+    const struct rows b = g->packed_b      ? matrix_rows(g->packed_b, 1, heed_gemm_packed_size(g->n, g->k), 0)
+                          : g->transpose_b ? matrix_rows(g->b, g->n, g->k, g->ldb)
+                                           : matrix_rows(g->b, g->k, g->n, g->ldb);
+    const struct rows c = matrix_rows(g->c, g->m, g->n, g->ldc);
+    enum marked marked = MARKED;
+    if (reads_ab(g))
+        marked = memory_mark(memory, &a, ROLE_INPUT);
+    if (reads_ab(g) && marked == MARKED)
+        marked = memory_mark(memory, &b, ROLE_INPUT);
+    return marked == MARKED ? memory_mark(memory, &c, ROLE_OUTPUT) : marked;
+}
+
+static void print_gemm(FILE *file, const void *request) {
+    const struct heed_gemm *g = request;
+    fprintf(file,
+            "gemm: %" PRId64 " x %" PRId64 " x %" PRId64 ", alpha %g, beta %g, transposed %d %d, ld %" PRId64 " %" PRId64
+            " %" PRId64 "%s\n",
+            g->m, g->n, g->k, (double)g->alpha, (double)g->beta, g->transpose_a, g->transpose_b, g->lda, g->ldb, g->ldc,
+            g->packed_b ? ", packed" : "");
+}
+
+/* k roundings in the chain, one of alpha's product, one of the final fma: |error| <= gamma(k + 3) of the absolute values of the
+ * terms.  Not where a chain may overflow, and not with beta, for c is no more what it was. */
+static void check_gemm(const struct memory *memory, const void *request) {
+    const struct heed_gemm *g = request;
+    (void)memory;
+    if (g->packed_b || g->beta != 0.0f || g->m == 0 || g->n == 0)
+        return;
+    double *want = new_array(g->m * g->n);
+    ref_gemm(g, want);
+    const int64_t k = reads_ab(g) ? g->k : 0;
+    const double gamma = (double)(k + 3) * U / (1 - (double)(k + 3) * U);
+    for (int64_t i = 0; i < g->m * g->n; i++) {
+        const int64_t row = i / g->n, column = i % g->n;
+        double terms = 0;
+        for (int64_t p = 0; p < k; p++)
+            terms += fabs((double)g->a[g->transpose_a ? p * g->lda + row : row * g->lda + p] *
+                          (double)g->b[g->transpose_b ? column * g->ldb + p : p * g->ldb + column]);
+        const double got = (double)g->c[row * g->ldc + column], alpha = fabs((double)g->alpha);
+        const double bound = gamma * alpha * terms + (double)(2 * k + 2) * TINY * (1 + alpha);
+        if (terms < 1e37 && alpha * terms < 1e37 && !(fabs(got - want[i]) <= bound))
+            fuzz_fail("c[%" PRId64 "][%" PRId64 "] is %.9g, but the oracle has %.9g", row, column, got, want[i]);
+    }
+    free(want);
+}
+
+static float *pack(struct input *in, struct memory *memory, const struct heed_gemm *g) {
+    float *packed = memory_new(memory, "packed_b", heed_gemm_packed_size(g->n, g->k), sizeof *packed, in);
+    if (heed_gemm_pack_b(g, packed, NULL) != HEED_OK)
+        fuzz_fail("heed_gemm_pack_b: %s", heed_error_message());
+    return packed;
+}
+
+static int64_t take_dimension(struct input *in) {
+    return take_chance(in, 8) ? take_range(in, 0, 400) : take_chance(in, 2) ? take_range(in, 0, 70) : take_range(in, 0, 9);
+}
+
+void fuzz_gemm(struct input *in) {
+    static const struct function function = {call_gemm, print_gemm, mark_gemm, NULL, check_gemm};
+    static const float factors[] = {1.0f, 0.0f, -0.5f, 1e20f, 0x1p-130f};
+    struct memory memory = {.count = 0};
+    struct heed_gemm g = {.m = take_dimension(in), .n = take_dimension(in), .k = take_dimension(in)};
+    g.k = is_large(g.m, g.n, g.k) ? g.k / 8 : g.k;
+    g.transpose_a = take_chance(in, 2);
+    g.transpose_b = take_chance(in, 2);
+    g.alpha = factors[take_range(in, 0, 4)];
+    g.beta = take_chance(in, 2) ? factors[take_range(in, 0, 4)] : 0.0f;
+    g.lda = (g.transpose_a ? g.m : g.k) + take_range(in, 0, 3);
+    g.ldb = (g.transpose_b ? g.k : g.n) + take_range(in, 0, 3);
+    g.ldc = g.n + take_range(in, 0, 3);
+    g.a = g.transpose_a ? new_matrix(in, &memory, "a", g.k, g.m, g.lda, take_fill(in, false))
+                        : new_matrix(in, &memory, "a", g.m, g.k, g.lda, take_fill(in, false));
+    g.b = g.transpose_b ? new_matrix(in, &memory, "b", g.n, g.k, g.ldb, take_fill(in, false))
+                        : new_matrix(in, &memory, "b", g.k, g.n, g.ldb, take_fill(in, false));
+    g.c = new_matrix(in, &memory, "c", g.m, g.n, g.ldc, take_fill(in, false));
+    if (take_chance(in, 3))
+        g.packed_b = pack(in, &memory, &g);
+    const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
+    for (int64_t i = 0; i < changes; i++)
+        overwrite(in, &g, sizeof g);
+    make_bool(&g.transpose_a);
+    make_bool(&g.transpose_b);
+    fuzz_request(in, &function, &memory, &g, changes == 0);
+}
+
+/* --- heed_softmax --- */
+
+static enum heed_status call_softmax(const void *request, const struct heed_exec *exec) { return heed_softmax(request, exec); }
+
+static enum marked mark_softmax(struct memory *memory, const void *request) {
+    const struct heed_softmax *s = request;
+    const struct rows lengths = {s->lengths, {1, 1, 1}, {0, 0, 0}, s->lengths ? s->rows * (int64_t)sizeof *s->lengths : 0};
+    enum marked marked = memory_mark(memory, &lengths, ROLE_INPUT);
+    if (marked != MARKED || s->rows == 0 || s->columns == 0)
+        return marked;
+    if (is_large(s->rows, s->columns, 0))
+        return MARKED_OUTSIDE;
+    for (int64_t i = 0; s->input != s->output && i < s->rows && marked == MARKED; i++) {
+        const struct rows row = matrix_rows(s->input + i * s->input_stride, 1, s->lengths ? s->lengths[i] : s->columns, 0);
+        marked = memory_mark(memory, &row, ROLE_INPUT);
+    }
+    const struct rows output = matrix_rows(s->output, s->rows, s->columns, s->output_stride);
+    return marked == MARKED ? memory_mark(memory, &output, ROLE_OUTPUT) : marked;
+}
+
+static bool softmax_may_be_validated(const struct memory *memory, const void *request) {
+    const struct heed_softmax *s = request;
+    return memory_has(memory, s->lengths, (__int128)s->rows * (__int128)sizeof *s->lengths);
+}
+
+static void print_softmax(FILE *file, const void *request) {
+    const struct heed_softmax *s = request;
+    fprintf(file, "softmax: %" PRId64 " x %" PRId64 ", scale %g, strides %" PRId64 " %" PRId64 "%s%s\n", s->rows, s->columns,
+            (double)s->scale, s->input_stride, s->output_stride, s->lengths ? ", lengths" : "",
+            s->input == s->output ? ", in place" : "");
+}
+
+/* Rows sum to 1, or to 0, or are NaN; bits are compared with the scalar table, whose accuracy other tests look after. */
+static void check_softmax(const struct memory *memory, const void *request) {
+    const struct heed_softmax *s = request;
+    (void)memory;
+    for (int64_t i = 0; s->columns > 0 && i < s->rows; i++) {
+        const float *row = s->output + i * s->output_stride;
+        double sum = 0;
+        for (int64_t j = 0; j < s->columns; j++)
+            sum += (double)row[j];
+        if (fabs(sum - 1) > 64 * U + (double)s->columns * U && sum != 0 && !isnan(sum))
+            fuzz_fail("row %" PRId64 " sums to %.9g", i, sum);
+    }
+}
+
+void fuzz_softmax(struct input *in) {
+    static const struct function function = {call_softmax, print_softmax, mark_softmax, softmax_may_be_validated, check_softmax};
+    static const float scales[] = {0.0f, 1.0f, -1.0f, 0.25f, 1e30f};
+    struct memory memory = {.count = 0};
+    struct heed_softmax s = {.rows = take_range(in, 0, 9), .columns = take_dimension(in), .scale = scales[take_range(in, 0, 4)]};
+    s.columns += take_chance(in, 8) ? 500 : 0;
+    s.output_stride = s.input_stride = s.columns + take_range(in, 0, 3);
+    s.input = s.output = new_matrix(in, &memory, "output", s.rows, s.columns, s.output_stride, take_fill(in, false));
+    if (take_chance(in, 2)) {
+        s.input_stride = take_chance(in, 4) ? 0 : s.columns + take_range(in, 0, 3);
+        s.input = new_matrix(in, &memory, "input", s.rows, s.columns, s.input_stride, take_fill(in, false));
+    }
+    if (take_chance(in, 2)) {
+        int64_t *lengths = memory_new(&memory, "lengths", s.rows, sizeof *lengths, in);
+        for (int64_t i = 0; i < s.rows; i++)
+            lengths[i] = take_range(in, 0, s.columns);
+        s.lengths = lengths;
+    }
+    const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
+    for (int64_t i = 0; i < changes; i++)
+        overwrite(in, &s, sizeof s);
+    fuzz_request(in, &function, &memory, &s, changes == 0);
+}
