@@ -2,11 +2,12 @@
 #ifndef HEED_KERNELS_EXP_ROWS_H
 #define HEED_KERNELS_EXP_ROWS_H
 
-/* s[j] = exp2(s[j] - max) for j < n, from a multiple of 16 on; their sum.  s is read and written up to whole vectors. */
-INLINE float exp_row(float *s, int j, int n, float max) {
+/* s[j] = exp2(s[j] - max) for j < n; their sum.  s is read and written up to whole vectors. */
+INLINE float exp_row(float *s, int n, float max) {
     const vf base = v_set1(max);
     vf sum[SUM_VECTORS];
     sum16_zero(sum);
+    int j = 0;
     NO_UNROLL for (; j + HEED_SUM_LANES <= n; j += HEED_SUM_LANES) UNROLL for (int v = 0; v < SUM_VECTORS; v++) {
         const vf p = v_exp2(v_sub(v_load(s + j + v * VF_LANES), base));
         v_store(s + j + v * VF_LANES, p);
@@ -29,11 +30,11 @@ static void exp_rows(const struct heed_exp_rows *block) {
         block->chunk_max[i] = block->begins[i] < block->ends[i] ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES)) : -INFINITY;
     for (int i = 0; i < block->rows; i++) {
         const float max = block->chunk_max[i];
-        const int begin = block->begins[i] & -HEED_SUM_LANES;
+        const int begin = block->begins[i] & -HEED_SUM_LANES; /* the lanes of the sum start where those of the chunk do */
         /* An empty range may end within 16 scores that nobody has written. */
-        const int end = block->begins[i] < block->ends[i] ? block->ends[i] : begin;
+        const int n = block->begins[i] < block->ends[i] ? block->ends[i] - begin : 0;
         /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
-        block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK, begin, end, max == -INFINITY ? 0.0f : max);
+        block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK + begin, n, max == -INFINITY ? 0.0f : max);
     }
 }
 
