@@ -19,9 +19,10 @@ static void add_row(float *x, int64_t n, const float *y) {
 
 static void alibi_row(float *x, int64_t n, float slope, float distance, int first) {
     static const float lane[HEED_SUM_LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const vf minus_slope = v_set1(-slope), lanes = v_load(lane);
-    for (int64_t i = 0; i < n; i += VF_LANES) {
-        const vf after = v_sub(v_set1(distance), v_add(v_set1((float)(first + i)), lanes)), before = v_sub(v_zero(), after);
+    const vf minus_slope = v_set1(-slope), from = v_set1(distance), step = v_set1(VF_LANES);
+    vf at = v_add(v_set1((float)first), v_load(lane)); /* small whole numbers: exact */
+    for (int64_t i = 0; i < n; i += VF_LANES, at = v_add(at, step)) {
+        const vf after = v_sub(from, at), before = v_sub(at, from);
         v_store_n(x + i, v_fma(minus_slope, v_max(after, before), v_load_n(x + i, n - i)), n - i);
     }
 }
