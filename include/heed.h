@@ -71,7 +71,8 @@ struct heed_output {
 };
 
 /* Where query i of a sequence stands among its keys: at position i + offset, where key 0 of the sequence has position 0.  Causal,
- * window, alibi and relative ask for it. */
+ * window, alibi and relative ask for it.  Decoding wants bottom-right or offsets: a single causal query at the top left sees key 0
+ * alone.  Queries padded at their end want top-left or offsets: bottom-right counts all query_tokens. */
 enum heed_alignment {
     HEED_ALIGN_TOP_LEFT = 0, /* offset 0: the first query stands at the first key (PyTorch's is_causal, ONNX without a past) */
     HEED_ALIGN_BOTTOM_RIGHT, /* offset = keys - queries of the sequence: the last query stands at its last key (FlashAttention) */
