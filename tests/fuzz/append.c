@@ -97,12 +97,11 @@ static enum marked mark_arrays(struct memory *memory, const struct heed_kv_appen
     const int64_t word = sizeof(int64_t), entry = sizeof *c->page_table;
     const struct rows arrays[] = {{r->starts, {1, 1, 1}, {0, 0, 0}, r->starts ? (r->batch + 1) * word : 0},
                                   {r->positions, {1, 1, 1}, {0, 0, 0}, r->positions ? r->batch * word : 0},
-                                  {c, {1, 1, 1}, {0, 0, 0}, sizeof *c},
                                   {c->page_table,
                                    {1, 1, c->page_table ? r->batch : 0},
                                    {0, 0, stride_bytes(c->table_stride, r->batch, sizeof *c->page_table)},
                                    c->pages_per_sequence * entry}};
-    enum marked marked = MARKED;
+    enum marked marked = memory_mark(memory, &(struct rows){c, {1, 1, 1}, {0, 0, 0}, sizeof *c}, ROLE_DESCRIPTOR);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays && marked == MARKED; i++)
         marked = memory_mark(memory, &arrays[i], ROLE_INPUT);
     return marked;
@@ -269,9 +268,9 @@ void fuzz_append(struct input *in) {
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++) {
         if (take_chance(in, 2))
-            overwrite(in, cache, sizeof *cache);
+            overwrite(in, &memory, cache, sizeof *cache);
         else
-            overwrite(in, &r, sizeof r);
+            overwrite(in, &memory, &r, sizeof r);
     }
     make_bool(&r.rope.interleaved);
     fuzz_request(in, &function, &memory, &r, changes == 0);

@@ -27,6 +27,8 @@ static void take_sizes(struct input *in, struct attention_fuzz *f) {
     default:
         r->key_tokens = take_range(in, 0, 40);
     }
+    if (take_chance(in, 6))
+        r->key_tokens = r->query_tokens;
     r->head_dim = take_chance(in, 2) ? take_range(in, 1, 130) : TAKE_OF(in, 4, 8, 16, 32, 64, 65, 1);
     r->value_dim = take_chance(in, 2) ? take_range(in, 1, 130) : TAKE_OF(in, 4, 8, 16, 32, 64, 65, 1);
     if (f->large) {

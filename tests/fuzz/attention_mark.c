@@ -31,7 +31,7 @@ static void mark(struct marking *m, const struct rows *rows, enum role role) {
 }
 
 static void mark_array(struct marking *m, const void *data, int64_t count, size_t element) {
-    mark(m, &(struct rows){data, {1, 1, count}, {0, 0, (int64_t)element}, (int64_t)element}, ROLE_INPUT);
+    mark(m, &(struct rows){data, {1, 1, 1}, {0, 0, 0}, stride_bytes(count, 2, element)}, ROLE_INPUT);
 }
 
 /* Tokens [first, first + tokens) of a sequence. */
@@ -69,11 +69,12 @@ static void mark_keys(struct marking *m, const struct heed_input *view, int64_t 
     const struct heed_attention *r = m->request;
     for (int64_t b = 0; b < r->batch; b++) {
         const struct ref_sequence s = ref_sequence_of(r, b);
-        const float *data = r->key_starts || b == 0 ? view->data : view->data + b * view->batch_stride;
-        for (int64_t j = 0; j < s.keys; j++)
+        for (int64_t j = 0; j < s.keys; j++) {
+            const float *data = r->key_starts || b == 0 ? view->data : view->data + b * view->batch_stride;
             if (key_is_seen(r, b, j))
                 mark_view(m, token_of(data, s.first_key + j, view->token_stride), 0, view->head_stride, 0,
                           (const int64_t[]){1, r->num_kv_heads, 1}, width, ROLE_INPUT);
+        }
     }
 }
 
@@ -86,6 +87,10 @@ static void mark_cache(struct marking *m) {
         for (int64_t j = 0, last = -1; j < ref_sequence_of(r, b).keys; j++) {
             if (!key_is_seen(r, b, j))
                 continue;
+            if (j < ref_sequence_of(r, b).keys - cache->pages_per_sequence * cache->page_tokens) {
+                m->marked = MARKED_TWICE; /* by a later key */
+                return;
+            }
             const int64_t slot = (r->key_position + j) / cache->page_tokens % cache->pages_per_sequence;
             if (slot == last)
                 continue;
@@ -148,7 +153,7 @@ static void mark_arrays(struct marking *m) {
     mark_array(m, r->key_lengths, r->batch, sizeof(int64_t));
     if (r->alignment == HEED_ALIGN_OFFSETS)
         mark_array(m, r->query_offsets, r->batch, sizeof(int64_t));
-    mark_array(m, r->cache, 1, sizeof *r->cache);
+    mark(m, &(struct rows){r->cache, {1, 1, 1}, {0, 0, 0}, sizeof *r->cache}, ROLE_DESCRIPTOR);
 }
 
 static void mark_inputs(struct marking *m) {

@@ -57,9 +57,27 @@ struct job {
     int index;
 };
 
+/* fegetround tells the mode of x87, which heed does not use. */
+int rounding_mode(void) {
+    volatile float one = 1.0f, little = 0x1p-30f, above = one + little, below = -one - little, nearer = one - little;
+    return above > one ? FE_UPWARD : below < -one ? FE_DOWNWARD : nearer < one ? FE_TOWARDZERO : FE_TONEAREST;
+}
+
+/* With the floating-point environment of somebody else's thread, who wants it back. */
+static void run_task(void (*task)(void *, int), void *context, int index) {
+    fenv_t callers;
+    fegetenv(&callers);
+    fesetround(FE_UPWARD);
+    const int before = rounding_mode();
+    task(context, index);
+    if (rounding_mode() != before)
+        fuzz_fail("a task has changed the rounding mode");
+    fesetenv(&callers);
+}
+
 static void *run_job(void *argument) {
     const struct job *job = argument;
-    job->task(job->context, job->index);
+    run_task(job->task, job->context, job->index);
     return NULL;
 }
 
@@ -85,7 +103,7 @@ static void run_in_threads(void *pool, int count, void (*task)(void *, int), voi
 static void run_backwards(void *pool, int count, void (*task)(void *, int), void *context) {
     (void)pool;
     for (int i = count - 1; i >= 0; i--)
-        task(context, i);
+        run_task(task, context, i);
 }
 
 /* --- How --- */
@@ -144,10 +162,20 @@ void make_hostile_exec(struct input *in, struct heed_exec *exec) {
     }
 }
 
-void overwrite(struct input *in, void *object, size_t bytes) {
+/* Near the beginning of any block. */
+static uint64_t take_pointer(struct input *in, const struct memory *memory) {
+    const struct block *block = &memory->blocks[take_range(in, 0, memory->count - 1)];
+    return (uint64_t)(uintptr_t)block->data + 4 * (uint64_t)take_range(in, 0, 20) - 8;
+}
+
+void overwrite(struct input *in, const struct memory *memory, void *object, size_t bytes) {
     const int64_t slots = (int64_t)(bytes / sizeof(uint64_t));
     uint64_t *slot = (uint64_t *)object + take_range(in, 0, slots - 1);
-    switch (take_range(in, 0, 3)) {
+    const int64_t kind = take_range(in, 0, 5);
+    /* The next pointer, or the next number in use. */
+    for (int64_t i = 0; kind >= 3 && i < slots && (kind >= 4 ? !memory_room(memory, (const void *)(uintptr_t)*slot) : !*slot); i++)
+        slot = slot + 1 < (uint64_t *)object + slots ? slot + 1 : object;
+    switch (kind) {
     case 0:
         *slot = (uint64_t)take_hostile(in);
         break;
@@ -155,10 +183,16 @@ void overwrite(struct input *in, void *object, size_t bytes) {
         memcpy(slot, (const uint64_t *)object + take_range(in, 0, slots - 1), sizeof *slot);
         break;
     case 2:
+        *slot = 0;
+        break;
+    case 3:
         *slot += (uint64_t)take_range(in, 0, 16) - 8;
         break;
+    case 4:
+        *slot += 4 * (uint64_t)take_range(in, 0, 16) - 32;
+        break;
     default:
-        *slot = 0;
+        *slot = take_pointer(in, memory);
     }
 }
 

@@ -46,16 +46,19 @@ struct how {
     int64_t questions; /* until exec.cancelled says yes */
 };
 void take_how(struct input *in, struct how *how);
+int rounding_mode(void);
 void make_hostile_exec(struct input *in, struct heed_exec *exec);
-/* Any 8 bytes of an object become a hostile number, or what another 8 bytes are. */
-void overwrite(struct input *in, void *object, size_t bytes);
+/* Any 8 bytes of an object become a hostile number, or what another 8 bytes are; a pointer comes to lie in another block. */
+struct memory;
+void overwrite(struct input *in, const struct memory *memory, void *object, size_t bytes);
 /* Makes true or false of any byte. */
 void make_bool(bool *x);
 
 /* --- Memory: memory.c --- */
 
-/* What a byte of a request's memory is for.  Bytes for nothing hold NaNs and may be neither read nor written. */
-enum role { ROLE_NONE, ROLE_INPUT, ROLE_OUTPUT };
+/* What a byte of a request's memory is for.  Bytes for nothing hold NaNs and may be neither read nor written.  Structs of the
+ * request itself are no inputs that heed would look out for. */
+enum role { ROLE_NONE, ROLE_DESCRIPTOR, ROLE_INPUT, ROLE_OUTPUT };
 
 /* Allocations exactly as large as needed, so that AddressSanitizer sees what goes beyond them, and between the rows of a tensor,
  * too. */
@@ -80,7 +83,7 @@ struct rows {
     const void *data;
     int64_t count[3], stride[3], width;
 };
-/* A stride of elements in bytes: 0 where there is but one index, and no more than any block is long. */
+/* A stride of elements in bytes: 0 where there is but one index, and no more than a block can be long. */
 int64_t stride_bytes(int64_t stride, int64_t count, size_t element);
 enum marked { MARKED, MARKED_OUTSIDE, MARKED_TWICE };
 /* Gives bytes their role; says so where they are in no block, or an output is something else already. */

@@ -123,7 +123,7 @@ void fuzz_gemm(struct input *in) {
         g.packed_b = pack(in, &memory, &g);
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++)
-        overwrite(in, &g, sizeof g);
+        overwrite(in, &memory, &g, sizeof g);
     make_bool(&g.transpose_a);
     make_bool(&g.transpose_b);
     fuzz_request(in, &function, &memory, &g, changes == 0);
@@ -195,6 +195,6 @@ void fuzz_softmax(struct input *in) {
     }
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++)
-        overwrite(in, &s, sizeof s);
+        overwrite(in, &memory, &s, sizeof s);
     fuzz_request(in, &function, &memory, &s, changes == 0);
 }

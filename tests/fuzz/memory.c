@@ -93,9 +93,11 @@ UNCHECKED static enum marked mark_row(struct block *block, int64_t offset, int64
         return MARKED_OUTSIDE;
     for (int64_t i = 0; i < width; i++) {
         uint8_t *old = &block->role[offset + i];
-        if (*old != ROLE_NONE && (role == ROLE_OUTPUT || *old != role))
+        if (*old == ROLE_DESCRIPTOR && role == ROLE_OUTPUT)
+            return MARKED_OUTSIDE;
+        if (*old == ROLE_OUTPUT || (*old == ROLE_INPUT && role == ROLE_OUTPUT))
             return MARKED_TWICE;
-        *old = (uint8_t)role;
+        *old = *old == ROLE_DESCRIPTOR ? ROLE_DESCRIPTOR : (uint8_t)role;
     }
     return MARKED;
 }
@@ -167,9 +169,9 @@ UNCHECKED static void must_be_unchanged(const struct block *block, bool outputs_
     for (size_t at = 0; at < block->bytes; at++)
         if (block->data[at] != block->before[at] && !(outputs_may_change && block->role[at] == ROLE_OUTPUT))
             fuzz_fail("byte %zu of %s has changed, %s", at, block->name,
-                      block->role[at] == ROLE_OUTPUT  ? "but the call was refused"
-                      : block->role[at] == ROLE_INPUT ? "it is an input"
-                                                      : "it belongs to nothing");
+                      block->role[at] == ROLE_OUTPUT ? "but the call was refused"
+                      : block->role[at] == ROLE_NONE ? "it belongs to nothing"
+                                                     : "it is an input");
 }
 
 void memory_end_call(struct memory *memory, bool outputs_may_change) {

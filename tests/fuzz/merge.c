@@ -34,7 +34,8 @@ static enum marked mark_output(struct memory *memory, const struct heed_merge *r
 static enum marked mark_merge(struct memory *memory, const void *request) {
     const struct heed_merge *r = request;
     const int64_t parts_bytes = (int64_t)sizeof *r->part;
-    enum marked marked = memory_mark(memory, &(struct rows){r->part, {1, 1, 1}, {0, 0, 0}, r->parts * parts_bytes}, ROLE_INPUT);
+    enum marked marked =
+        memory_mark(memory, &(struct rows){r->part, {1, 1, 1}, {0, 0, 0}, r->parts * parts_bytes}, ROLE_DESCRIPTOR);
     if (marked != MARKED || r->batch == 0 || r->num_heads == 0 || r->query_tokens == 0)
         return marked;
     if (r->batch > 4096 || r->num_heads > 4096 || r->query_tokens > 4096 || r->value_dim > 4096 || r->parts > 64)
@@ -138,9 +139,9 @@ void fuzz_merge(struct input *in) {
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++) {
         if (parts_bytes > 0 && take_chance(in, 2))
-            overwrite(in, parts, parts_bytes);
+            overwrite(in, &memory, parts, parts_bytes);
         else
-            overwrite(in, &r, sizeof r);
+            overwrite(in, &memory, &r, sizeof r);
     }
     fuzz_request(in, &function, &memory, &r, changes == 0);
 }

@@ -33,8 +33,9 @@ void fuzz_fail(const char *format, ...) {
 
 static enum heed_status run(const struct function *function, const void *request, const struct how *how) {
     fesetround(how->rounding);
+    const int before = rounding_mode(); /* not what was asked for where valgrind runs it */
     const enum heed_status status = function->call(request, &how->exec);
-    if (fegetround() != how->rounding)
+    if (rounding_mode() != before)
         fuzz_fail("the rounding mode has changed");
     fesetround(FE_TONEAREST);
     return status;

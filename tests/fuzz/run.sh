@@ -31,10 +31,13 @@ for pid in $pids; do
     worker=$((worker + 1))
 done
 
+times >"$folder/times" # the last line: of the processes that have ended, user and system, as 1m2.34s
 awk '/^stat::number_of_executed_units/ { requests += $2 }
      /inline 8-bit counters/ { sub(/.*\(/, ""); edges = $1 }
      match($0, /cov: [0-9]+/) { seen = substr($0, RSTART + 5, RLENGTH - 5); if (seen + 0 > most) most = seen + 0 }
-     END { printf "fuzz: %d requests; %d of %d edges covered, tests included\n", requests, most, edges }' "$folder"/worker-*.log
+     /^[0-9]+m[0-9.]+s / { cpu = 60 * ($1 + $2); for (i = 1; i < 3; i++) { sub(/.*m/, "", $i); cpu += $i } }
+     END { printf "fuzz: %d requests in %d s of CPU time; %d of %d edges covered, checks of sanitizers included\n", requests, cpu, most, edges }' \
+    "$folder"/worker-*.log "$folder/times"
 if [ "$failed" != 0 ]; then
     echo "fuzz: FAILED; each of $folder/findings/* says more with: FUZZ_VERBOSE=1 $programs/check-fuzz FILE"
 fi
