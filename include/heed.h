@@ -342,7 +342,7 @@ struct heed_info {
     const char *features;    /* CPU features that heed looks for and found: "avx2 fma avx512f ..." */
     int threads;             /* workers of a call without heed_exec */
     bool openmp;             /* built with OpenMP */
-    int64_t cache_bytes[3];  /* L1 data, L2, L3 of one core; 0 where the system does not tell */
+    int64_t cache_bytes[3];  /* L1 data, L2, L3: what blocks are cut by; typical sizes where the system does not tell */
 };
 /* HEED_UNSUPPORTED_ISA if the environment's HEED_ISA is not usable; the rest of info is filled in even then. */
 enum heed_status heed_info(struct heed_info *info);

@@ -3,15 +3,17 @@
 #include <math.h>
 
 #include "attention.h"
+#include "cache_sizes.h"
 #include "dispatch.h"
 #include "internal.h"
 #include "schedule.h"
 #include "workspace.h"
 
-/* Queries and running outputs of one task: half of the smallest L2 cache around (1 MiB), beside a chunk of keys and of values. */
-#define BLOCK_FLOATS (512 * 1024 / (int64_t)sizeof(float))
+/* Queries and running outputs of one task may take half of L2, beside a chunk of keys and of values; but no more than this, for
+ * they are memory of every worker. */
+#define BLOCK_BYTES_MOST (1024 * 1024)
 /* With this many rows a block's work hides the packing of its keys (about 1 % of it at 384 rows). */
-#define BLOCK_ROWS_MOST 768
+#define BLOCK_ROWS_MOST 2048
 /* Tasks for each worker, so that the last one to finish does not leave the others waiting for long. */
 #define TASKS_PER_WORKER 4
 /* Keys and values are packed when at least so many rows share them: strided rows share few cache sets and pages. */
@@ -43,9 +45,15 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
         request->value_dim % plan->kernels->lanes != 0 || (request->value.token_stride != request->value_dim && rows >= PACK_ROWS);
 }
 
+static int64_t rows_in_cache(const struct heed_attention *request) {
+    const int64_t row_bytes = (request->head_dim + request->value_dim) * (int64_t)sizeof(float);
+    return min_i64(BLOCK_BYTES_MOST, heed_cache_sizes().l2 / 2) / row_bytes;
+}
+
 static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows) {
-    const int64_t width = plan->request->head_dim + plan->request->value_dim;
-    int64_t most = max_i64(HEED_ATTENTION_SUBROWS, min_i64(BLOCK_ROWS_MOST, BLOCK_FLOATS / width));
+    if (rows <= HEED_ATTENTION_SUBROWS)
+        return rows;
+    int64_t most = max_i64(HEED_ATTENTION_SUBROWS, min_i64(BLOCK_ROWS_MOST, rows_in_cache(plan->request)));
     if (plan->most_workers > 1) {
         const int64_t blocks_wanted = ceil_div((int64_t)plan->most_workers * TASKS_PER_WORKER, plan->heads);
         most = min_i64(most, ceil_div(rows, blocks_wanted));

@@ -1,15 +1,13 @@
 /* heed_info: what the library sees of the machine. */
 #include <string.h>
-#include <unistd.h>
 
+#include "cache_sizes.h"
 #include "cpu.h"
 #include "dispatch.h"
 #include "error.h"
 #include "heed.h"
 #include "internal.h"
 #include "schedule.h"
-
-static int64_t cache_bytes(int name) { return max_i64(0, sysconf(name)); }
 
 HEED_API enum heed_status heed_info(struct heed_info *info) {
     const struct heed_kernels *kernels;
@@ -23,9 +21,10 @@ HEED_API enum heed_status heed_info(struct heed_info *info) {
     info->features = heed_cpu_feature_names();
     info->threads = heed_schedule_threads(NULL);
     info->openmp = heed_schedule_has_openmp();
-    info->cache_bytes[0] = cache_bytes(_SC_LEVEL1_DCACHE_SIZE);
-    info->cache_bytes[1] = cache_bytes(_SC_LEVEL2_CACHE_SIZE);
-    info->cache_bytes[2] = cache_bytes(_SC_LEVEL3_CACHE_SIZE);
+    const struct heed_cache_sizes caches = heed_cache_sizes();
+    info->cache_bytes[0] = caches.l1;
+    info->cache_bytes[1] = caches.l2;
+    info->cache_bytes[2] = caches.l3;
     const enum heed_status status = heed_kernels_for(NULL, &kernels);
     info->isa = status == HEED_OK ? kernels->name : NULL;
     return status;

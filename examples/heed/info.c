@@ -51,9 +51,7 @@ static void print_caches(const struct heed_info *info) {
     for (int i = 0; i < 3; i++) {
         int64_t kib = info->cache_bytes[i] / 1024;
         printf("%s%s ", i > 0 ? ", " : "", names[i]);
-        if (kib == 0)
-            printf("unknown");
-        else if (kib % 1024 == 0)
+        if (kib % 1024 == 0)
             printf("%" PRId64 " MiB", kib / 1024);
         else
             printf("%" PRId64 " KiB", kib);

@@ -1,0 +1,132 @@
+/* Cache sizes: blocks follow them, bits do not. */
+#include "cache_sizes.h"
+#include "harness.h"
+#include "suites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct heed_cache_sizes believed[] = {
+    {1, 1, 1},                                             /* each block as small as can be */
+    {32 << 10, 256 << 10, 2 << 20},                        /* a laptop of 2013 */
+    {INT64_C(1) << 40, INT64_C(1) << 40, INT64_C(1) << 40} /* one block for all */
+};
+enum { SIZES = sizeof believed / sizeof *believed };
+
+START_TEST(test_cache_sizes_are_sane) {
+    const struct heed_cache_sizes sizes = heed_cache_sizes(), again = heed_cache_sizes();
+    ck_assert_int_ge(sizes.l1, 8 << 10);
+    ck_assert_int_ge(sizes.l2, 64 << 10);
+    ck_assert_int_gt(sizes.l3, 0);
+    ck_assert_mem_eq(&sizes, &again, sizeof sizes);
+    heed_cache_sizes_set(believed[0]);
+    ck_assert_int_eq(heed_cache_sizes().l3, 1);
+    heed_cache_sizes_set((struct heed_cache_sizes){0, 0, 0});
+    ck_assert_int_eq(heed_cache_sizes().l2, sizes.l2);
+}
+END_TEST
+
+/* Larger than the smallest blocks in every direction. */
+enum { QUERIES = 210, KEYS = 560, WIDTH = 72, M = 170, N = 330, K = 700 };
+
+static struct heed_attention attention_of(const float *x, float *y) {
+    const struct heed_input input = {x, 0, (int64_t)KEYS * WIDTH, WIDTH};
+    return (struct heed_attention){.batch = 1,
+                                   .num_heads = 2,
+                                   .num_kv_heads = 1,
+                                   .query_tokens = QUERIES,
+                                   .key_tokens = KEYS,
+                                   .head_dim = WIDTH,
+                                   .value_dim = WIDTH,
+                                   .causal = true,
+                                   .alignment = HEED_ALIGN_BOTTOM_RIGHT,
+                                   .query = input,
+                                   .key = input,
+                                   .value = input,
+                                   .output = {y, 0, QUERIES * WIDTH, WIDTH}};
+}
+
+static void must_be_same(const char *what, const struct heed_exec *exec, const struct heed_cache_sizes *sizes, const float *got,
+                         const float *want, int64_t rows, int64_t columns) {
+    describe(what, exec->isa, "%d threads, caches of %lld, %lld, %lld bytes", exec->threads, (long long)sizes->l1,
+             (long long)sizes->l2, (long long)sizes->l3);
+    must(compare(SAME_BITS, got, want, rows, columns));
+}
+
+static void check_attention(const float *x, const struct heed_exec *exec) {
+    float *want = new_floats(2 * QUERIES * WIDTH), *got = new_floats(2 * QUERIES * WIDTH);
+    struct heed_attention request = attention_of(x, want);
+    ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
+    for (int i = 0; i < SIZES; i++) {
+        heed_cache_sizes_set(believed[i]);
+        request = attention_of(x, got);
+        ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
+        must_be_same("attention", exec, &believed[i], got, want, 2 * QUERIES, WIDTH);
+    }
+    heed_cache_sizes_set((struct heed_cache_sizes){0, 0, 0});
+    free(want);
+    free(got);
+}
+
+static void check_gemm(const float *x, const struct heed_exec *exec, bool transpose_a, bool transpose_b, bool packed) {
+    float *want = new_floats(M * N), *got = new_floats(M * N), *panels = new_floats(heed_gemm_packed_size(N, K));
+    struct heed_gemm gemm = {.m = M, .n = N, .k = K, .alpha = 1, .transpose_a = transpose_a, .transpose_b = transpose_b};
+    gemm.a = x, gemm.lda = transpose_a ? M : K;
+    gemm.b = x + 1, gemm.ldb = transpose_b ? K : N;
+    gemm.c = want, gemm.ldc = N;
+    ck_assert_int_eq(heed_gemm_pack_b(&gemm, panels, exec), HEED_OK);
+    gemm.packed_b = packed ? panels : NULL;
+    ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
+    gemm.c = got;
+    for (int i = 0; i < SIZES; i++) {
+        heed_cache_sizes_set(believed[i]);
+        ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
+        must_be_same("gemm", exec, &believed[i], got, want, M, N);
+    }
+    heed_cache_sizes_set((struct heed_cache_sizes){0, 0, 0});
+    free(want);
+    free(got);
+    free(panels);
+}
+
+START_TEST(test_cache_sizes_do_not_change_bits) {
+    struct rng rng = rng_for("cache_sizes", _i);
+    float *x = new_filled(&rng, FILL_NORMAL, K * (int64_t)N + 1);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = threads};
+        check_attention(x, &exec);
+        for (int kind = 0; kind < (test_quick() ? 2 : 8); kind++)
+            check_gemm(x, &exec, kind & 4, kind & 2, kind & 1);
+    }
+    free(x);
+}
+END_TEST
+
+/* Blocks do follow them: small caches cut the work of one thread into more tasks. */
+START_TEST(test_cache_sizes_decide_blocks) {
+    float *x = new_floats(2 * KEYS * WIDTH), *y = new_floats(2 * QUERIES * WIDTH);
+    const struct heed_attention request = attention_of(x, y);
+    struct heed_plan plan[2];
+    for (int i = 0; i < 2; i++) {
+        heed_cache_sizes_set(believed[i ? SIZES - 1 : 0]);
+        ck_assert_int_eq(heed_attention_plan(&request, &(struct heed_exec){.threads = 1}, &plan[i]), HEED_OK);
+    }
+    heed_cache_sizes_set((struct heed_cache_sizes){0, 0, 0});
+    ck_assert_int_eq(plan[0].tasks, 9);
+    ck_assert_int_eq(plan[1].tasks, 1);
+    free(x);
+    free(y);
+}
+END_TEST
+
+Suite *cache_sizes_suite(void) {
+    Suite *suite = suite_create("cache_sizes");
+    TCase *tests = tcase_create("cache_sizes");
+    tcase_add_test(tests, test_cache_sizes_are_sane);
+    tcase_add_test(tests, test_cache_sizes_decide_blocks);
+    tcase_add_loop_test(tests, test_cache_sizes_do_not_change_bits, 0, usable_tables());
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
