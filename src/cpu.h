@@ -12,6 +12,8 @@ enum {
     HEED_CPU_NEON = 1 << 3
 };
 unsigned heed_cpu_features(void);
+/* Of these, what does not pay (cpu_policy.h): tables that need it are not the first choice. */
+unsigned heed_cpu_costly(void);
 
 /* The same in words: "avx2 fma", "" if none. */
 const char *heed_cpu_feature_names(void);

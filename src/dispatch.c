@@ -33,12 +33,26 @@ enum { COMPILED = sizeof compiled / sizeof *compiled };
 
 const struct heed_kernels *heed_kernels_compiled(int index) { return index < COMPILED ? compiled[index] : NULL; }
 
-const struct heed_kernels *heed_kernels_usable(int index) {
-    const unsigned features = heed_cpu_features();
-    for (int i = 0; i < COMPILED; i++)
-        if (!(compiled[i]->requires & ~features) && index-- == 0)
+const struct heed_kernels *heed_kernels_usable_with(unsigned features, unsigned costly, int index) {
+    const struct heed_kernels *late = NULL; /* does not pay: comes behind the next one that does */
+    for (int i = 0; i < COMPILED; i++) {
+        if (compiled[i]->requires & ~features)
+            continue;
+        if (compiled[i]->requires & costly) {
+            late = compiled[i];
+            continue;
+        }
+        if (index-- == 0)
             return compiled[i];
+        if (late && index-- == 0)
+            return late;
+        late = NULL;
+    }
     return NULL;
+}
+
+const struct heed_kernels *heed_kernels_usable(int index) {
+    return heed_kernels_usable_with(heed_cpu_features(), heed_cpu_costly(), index);
 }
 
 static enum heed_status fail_with_names(const char *name, const char *source) {

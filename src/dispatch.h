@@ -7,6 +7,8 @@
 
 /* The tables of this build that this machine can run, best first; NULL at and after the last. */
 const struct heed_kernels *heed_kernels_usable(int index);
+/* The same for a machine with these features, some of which do not pay. */
+const struct heed_kernels *heed_kernels_usable_with(unsigned features, unsigned costly, int index);
 /* The tables of this build, usable or not, best first; NULL at and after the last. */
 const struct heed_kernels *heed_kernels_compiled(int index);
 

@@ -1,6 +1,7 @@
 /* The choice of a table: by name, by HEED_ISA, by what the machine can do; and that the tables are sane. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "cpu.h"
+#include "cpu_policy.h"
 #include "harness.h"
 #include "suites.h"
 
@@ -132,11 +133,58 @@ START_TEST(test_dispatch_tables_are_sane) {
         ck_assert(t->mass_row && t->store_row && t->scale && t->finish_row && t->weights_row && t->softmax_row && t->rope &&
                   t->exp2 && t->log);
         if (!(t->requires & ~features))
-            ck_assert_ptr_eq(heed_kernels_usable(usable++), t);
+            ck_assert_ptr_eq(heed_kernels_usable_with(features, 0, usable++), t);
     }
     ck_assert_ptr_null(heed_kernels_usable(usable));
     ck_assert_str_eq(last->name, "scalar");
     ck_assert_uint_eq(last->requires, 0);
+}
+END_TEST
+
+/* A table that does not pay comes right behind the next one, and nothing else moves. */
+START_TEST(test_dispatch_of_costly_vectors) {
+    const struct heed_kernels *t, *avx512 = NULL;
+    int position = 0, next = 0;
+    for (int i = 0; (t = heed_kernels_compiled(i)); i++)
+        if (t->requires & HEED_CPU_AVX512)
+            avx512 = t;
+    for (int i = 0; (t = heed_kernels_compiled(i)); i++) {
+        if (t == avx512)
+            continue;
+        ck_assert_ptr_eq(heed_kernels_usable_with(~0u, HEED_CPU_AVX512, position++), t);
+        if (avx512 && next++ == 0)
+            ck_assert_ptr_eq(heed_kernels_usable_with(~0u, HEED_CPU_AVX512, position++), avx512);
+    }
+    ck_assert_ptr_null(heed_kernels_usable_with(~0u, HEED_CPU_AVX512, position));
+    ck_assert_uint_eq(heed_cpu_costly() & ~heed_cpu_features(), 0);
+}
+END_TEST
+
+START_TEST(test_dispatch_policy) {
+    static const struct {
+        unsigned family, model;
+        const char *brand;
+        bool pays;
+    } cpus[] = {
+        {6, 85, "Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", true},
+        {6, 85, "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz", true},
+        {6, 85, "Intel(R) Xeon(R) Gold 5120 CPU @ 2.20GHz", false},
+        {6, 85, "Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz", true},
+        {6, 85, "Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", false},
+        {6, 85, "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", true},
+        {6, 85, "Intel(R) Xeon(R) Gold 5320H CPU @ 2.40GHz", true},
+        {6, 85, "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", false},
+        {6, 85, "Intel(R) Xeon(R) Bronze 3104 CPU @ 1.70GHz", false},
+        {6, 85, "Intel(R) Xeon(R) D-2146NT CPU @ 2.30GHz", false},
+        {6, 85, "Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", true},
+        {6, 85, "Intel Xeon Processor (Skylake, IBRS)", true},
+        {6, 85, "", true},
+        {6, 106, "Intel(R) Xeon(R) Silver 4310 CPU @ 2.10GHz", true},
+        {6, 140, "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", true},
+        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true},
+    };
+    for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++)
+        ck_assert_msg((heed_x86_costly(cpus[i].family, cpus[i].model, cpus[i].brand) == 0) == cpus[i].pays, "%s", cpus[i].brand);
 }
 END_TEST
 
@@ -165,6 +213,8 @@ Suite *dispatch_suite(void) {
     tcase_add_test(tests, test_dispatch_by_exec);
     tcase_add_test(tests, test_dispatch_find);
     tcase_add_test(tests, test_dispatch_tables_are_sane);
+    tcase_add_test(tests, test_dispatch_of_costly_vectors);
+    tcase_add_test(tests, test_dispatch_policy);
     tcase_add_test(tests, test_dispatch_info);
     suite_add_tcase(suite, tests);
     return suite;

@@ -9,6 +9,8 @@
 
 unsigned heed_cpu_features(void) { return HEED_CPU_FMA | (getauxval(AT_HWCAP) & HWCAP_ASIMD ? HEED_CPU_NEON : 0u); }
 
+unsigned heed_cpu_costly(void) { return 0; }
+
 const char *heed_cpu_feature_names(void) { return heed_cpu_features() & HEED_CPU_NEON ? "neon fma" : "fma"; }
 
 /* FPCR 0: round to nearest, no flush to zero, no traps, NaN payloads kept. */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <xmmintrin.h>
 
-enum { DETECTED = 1u << 31 };
+#include "cpu_policy.h"
 
 static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
 
@@ -16,41 +16,59 @@ static unsigned enabled_state(void) {
     return low;
 }
 
+static unsigned costly(unsigned signature) {
+    const unsigned family = signature >> 8 & 15, model = (signature >> 4 & 15) | (signature >> 12 & 0xf0);
+    unsigned brand[13] = {0};
+    for (unsigned i = 0; heed_x86_costly_by_brand(family, model) && i < 3; i++)
+        __cpuid(0x80000002 + i, brand[4 * i], brand[4 * i + 1], brand[4 * i + 2], brand[4 * i + 3]);
+    return heed_x86_costly(family, model, (const char *)brand);
+}
+
+/* What is known of the processor, in one word. */
+enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16 };
+
+/* CPUID traps in virtual machines, 9 us each, so as few leaves as can be are asked: 1 is always there; 7 is where 13 is, which
+ * OSXSAVE promises. */
 static unsigned detect(void) {
     enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                                               /* leaf 1, ecx */
     enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* leaf 7, ebx */
     enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };                                                            /* XCR0 */
-    unsigned a, b, c, d, features = 0;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, OSXSAVE | AVX))
+    unsigned signature, a, b, c, d, features = 0;
+    __cpuid(1, signature, b, c, d);
+    if (!has(c, OSXSAVE | AVX))
         return 0;
     const unsigned state = enabled_state();
     if (!has(state, YMM_STATE))
         return 0;
     if (has(c, FMA))
         features |= HEED_CPU_FMA;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
-        return features;
+    __cpuid_count(7, 0, a, b, c, d);
     if (has(b, AVX2))
         features |= HEED_CPU_AVX2;
     if (has(b, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL) && has(state, ZMM_STATE))
         features |= HEED_CPU_AVX512;
-    return features;
+    return features | costly(signature) << COSTLY_SHIFT;
 }
 
-/* CPUID traps in virtual machines (microseconds), so it is asked once. */
-unsigned heed_cpu_features(void) {
+static unsigned known(void) {
     static _Atomic unsigned cached;
-    unsigned features = atomic_load_explicit(&cached, memory_order_relaxed);
-    if (!features) {
-        features = detect() | DETECTED;
-        atomic_store_explicit(&cached, features, memory_order_relaxed);
+    unsigned word = atomic_load_explicit(&cached, memory_order_relaxed);
+    if (!word) {
+        word = detect() | DETECTED;
+        atomic_store_explicit(&cached, word, memory_order_relaxed);
     }
-    return features & ~(unsigned)DETECTED;
+    return word;
 }
+
+enum { FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512 };
+
+unsigned heed_cpu_features(void) { return known() & FEATURES; }
+
+unsigned heed_cpu_costly(void) { return known() >> COSTLY_SHIFT & FEATURES; }
 
 const char *heed_cpu_feature_names(void) {
     static const char *const names[] = {"", "fma", "avx2", "avx2 fma", "avx512", "avx512 fma", "avx512 avx2", "avx512 avx2 fma"};
-    return names[heed_cpu_features() & (HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512)];
+    return names[heed_cpu_features()];
 }
 
 enum { MXCSR_DEFAULT = 0x1f80 }; /* all exceptions masked, round to nearest, no FTZ, no DAZ */

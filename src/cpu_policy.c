@@ -1,0 +1,41 @@
+/* Where 512-bit vectors do not pay: the only place that says so.
+ *
+ * heed's time is fused multiply-adds.  With 512-bit vectors a core does as many as with 256-bit ones or twice as many, with half
+ * the instructions, twice the registers and larger tiles.  So they pay wherever the clock stays:
+ *
+ *   two 512-bit units (Xeon Gold 6xxx and Platinum, Ice Lake-SP and later, Zen 5): twice the work.  On Skylake-SP and Cascade Lake
+ * the clock falls by about a sixth from all-core AVX2 to all-core AVX-512 (Intel's specification updates: 2.6 to 2.2 GHz for the
+ *     Gold 6148), which leaves 1.7 times the speed;
+ *   one unit, or 256-bit units used twice, at the same clock (Ice Lake, Tiger Lake and Rocket Lake clients, Zen 4): as many
+ * products, fewer instructions around them; one unit at a lower clock: Skylake-SP and Cascade Lake of the lower tiers, Skylake-D.
+ * As many products for each cycle, and up to a quarter fewer cycles.  These take AVX2.
+ *
+ * CPUID does not tell the number of units, so the model's name must; BLIS chooses its Haswell kernels by the same names.  In
+ * virtual machines without a name, units are taken to be two: a wrong guess costs a quarter, the other one half of the speed. */
+#include "cpu_policy.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "cpu.h"
+
+/* Skylake-SP, Cascade Lake, Cooper Lake, Skylake-D and Skylake-X share a number. */
+enum { INTEL_FAMILY = 6, SKYLAKE_SERVER = 85 };
+
+static const char *const one_unit[] = {"Bronze", "Silver", "Gold 51", "Gold 52", "Xeon(R) D-21"};
+static const char *const two_units[] = {"Gold 5122", "Gold 5222"};
+
+static bool names_any(const char *brand, const char *const *parts, size_t count) {
+    bool found = false;
+    for (size_t i = 0; i < count; i++)
+        found |= strstr(brand, parts[i]) != NULL;
+    return found;
+}
+
+bool heed_x86_costly_by_brand(unsigned family, unsigned model) { return family == INTEL_FAMILY && model == SKYLAKE_SERVER; }
+
+unsigned heed_x86_costly(unsigned family, unsigned model, const char *brand) {
+    const bool slow = heed_x86_costly_by_brand(family, model) && names_any(brand, one_unit, sizeof one_unit / sizeof *one_unit) &&
+                      !names_any(brand, two_units, sizeof two_units / sizeof *two_units);
+    return slow ? HEED_CPU_AVX512 : 0;
+}
