@@ -1,14 +1,17 @@
 /* Where 512-bit vectors do not pay: the only place that says so.
  *
- * heed's time is fused multiply-adds.  With 512-bit vectors a core does as many as with 256-bit ones or twice as many, with half
- * the instructions, twice the registers and larger tiles.  So they pay wherever the clock stays:
+ * heed's time is fused multiply-adds.  With 512-bit vectors a core does as many as with 256-bit ones, or twice as many, with half
+ * the instructions, twice the registers and larger tiles.  So they pay wherever the clock stays.
  *
- *   two 512-bit units (Xeon Gold 6xxx and Platinum, Ice Lake-SP and later, Zen 5): twice the work.  On Skylake-SP and Cascade Lake
- * the clock falls by about a sixth from all-core AVX2 to all-core AVX-512 (Intel's specification updates: 2.6 to 2.2 GHz for the
- *     Gold 6148), which leaves 1.7 times the speed;
- *   one unit, or 256-bit units used twice, at the same clock (Ice Lake, Tiger Lake and Rocket Lake clients, Zen 4): as many
- * products, fewer instructions around them; one unit at a lower clock: Skylake-SP and Cascade Lake of the lower tiers, Skylake-D.
- * As many products for each cycle, and up to a quarter fewer cycles.  These take AVX2.
+ * Two 512-bit units (Xeon Gold 6xxx and Platinum, Ice Lake-SP and later, Zen 5) do twice the work.  On Skylake-SP and Cascade Lake
+ * the clock falls with them, by about a sixth for the Gold 6148 with all cores at work (Intel's specification update: 2.6 GHz with
+ * AVX2, 2.2 with AVX-512), which leaves 1.7 times the speed.
+ *
+ * One unit, or 256-bit units used twice, at the same clock (Ice Lake, Tiger Lake and Rocket Lake clients, Zen 4): as many products,
+ * with fewer instructions around them.
+ *
+ * One unit at a lower clock (Skylake-SP and Cascade Lake of the lower tiers, Skylake-D): as many products for each cycle, but about
+ * a quarter fewer cycles (Gold 5120: 2.2 and 1.6 GHz).  These take AVX2.
  *
  * CPUID does not tell the number of units, so the model's name must; BLIS chooses its Haswell kernels by the same names.  In
  * virtual machines without a name, units are taken to be two: a wrong guess costs a quarter, the other one half of the speed. */
