@@ -178,6 +178,9 @@ bench: $(BENCH)
 	$(EMULATOR) $< $(BENCH_FLAGS)
 bench-short: BENCH_FLAGS = --short
 bench-short: bench
+ifneq ($(filter bench-peers,$(MAKECMDGOALS)),)
+include $(srcdir)/benchmarks/peers/peers.mak
+endif
 
 # Templates of what other build systems read about the installed library; written anew each time because PREFIX may be given late.
 $(B)/heed.pc $(B)/heed-config.cmake $(B)/heed-config-version.cmake: $(B)/%: $(srcdir)/install/%.in FORCE
@@ -202,7 +205,7 @@ uninstall:
 	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
 	rm -rf $(DESTDIR)$(libdir)/cmake/heed
 
-CODE = include src src/* arch/* tests tests/fuzz benchmarks examples examples/*
+CODE = include src src/* arch/* tests tests/fuzz benchmarks benchmarks/peers examples examples/*
 FORMATTED = $(wildcard $(foreach folder,$(CODE),$(addprefix $(srcdir)/$(folder)/,*.c *.h *.cc)))
 format:
 	clang-format -i $(FORMATTED)

@@ -1,0 +1,195 @@
+/* A race: both results are checked, then heed and the peer take turns, so that whatever happens to the machine happens to both. */
+#include "peers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <regex>
+#include <stdexcept>
+#include <thread>
+
+namespace peers {
+namespace {
+
+using Call = std::function<void()>;
+
+/* The deviation from the exact result, as a share of its largest element, that a float computation of these sizes can have: for
+ * 4096 terms of random sign it is some 1e-6; reduced precision that nobody asked for (TF32, bf16) has 1e-3 and more. */
+const double tolerance = 5e-5;
+/* Keys and values that the peer holds in 16 bits because it has nothing else or is at its best with it, and says so in its name. */
+const double tolerance_f16 = 2e-2;
+
+double seconds_of(const Call &call, int64_t times) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < times; i++)
+        call();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(times);
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t half = values.size() / 2;
+    return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/* As JSON has it: nothing in these names needs more. */
+std::string quoted(const std::string &text) {
+    std::string result = "\"";
+    for (char c : text)
+        result += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c == '\n' ? ' ' : c);
+    return result + "\"";
+}
+
+std::string format_time(double seconds) {
+    const char *units[] = {"ns", "us", "ms", "s"};
+    double value = seconds * 1e9;
+    int unit = 0;
+    for (; value >= 1000 && unit < 3; unit++)
+        value /= 1000;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*f %s", value < 100 ? 1 : 0, value, units[unit]);
+    return text;
+}
+
+/* A sample: as many calls as fill `slice`. */
+class Side {
+  public:
+    Side(Call call, double slice, int threads) : call_(std::move(call)), threads_(threads) {
+        seconds_of(call_, 2); /* warm: pages, caches, kernels generated at the first call */
+        for (times_ = 1; times_ < (int64_t{1} << 30); times_ *= 2)
+            if (seconds_of(call_, times_) * static_cast<double>(times_) >= slice / 2)
+                break;
+        samples_.clear();
+    }
+    /* The other side's threads spin for a while before they sleep, on CPUs that this side's want: libgomp's for some 10 ms. */
+    double sample() {
+        if (threads_ > 1)
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (times_ > 1 || threads_ > 1)
+            call_(); /* has what the other side threw out of the caches brought back */
+        samples_.push_back(seconds_of(call_, times_));
+        return samples_.back();
+    }
+    double seconds() const { return median(samples_); }
+
+  private:
+    Call call_;
+    int threads_;
+    int64_t times_ = 1;
+    std::vector<double> samples_;
+};
+
+} // namespace
+
+struct Races::Times {
+    double heed, peer, ratio, least, most; /* ratio: median of the peer's time over heed's right before */
+};
+
+Races::Races(std::string peer, std::string version, int argc, char **argv) : peer_(std::move(peer)), version_(std::move(version)) {
+    std::string filter;
+    for (int i = 1; i < argc; i++) {
+        const std::string option = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+        brief_ |= option == "--short";
+        if (option == "--threads")
+            threads_ = std::atoi(value.c_str());
+        if (option == "--filter")
+            filter = value;
+        if (option == "--records")
+            records_ = value;
+    }
+    const std::regex wanted(filter);
+    for (Shape shape : list_of_work(brief_)) {
+        shape.threads = threads_;
+        if (std::regex_search(group_of(shape) + "/" + name_of(shape) + "/threads:" + std::to_string(threads_), wanted))
+            list_.push_back(shape);
+    }
+    std::printf("\n%s, %s, %d thread%s\n", peer_.c_str(), version_.c_str(), threads_, threads_ == 1 ? "" : "s");
+    std::fflush(stdout);
+}
+
+Races::~Races() = default;
+
+const Shape &Races::start(size_t index) {
+    work_.reset(); /* before the next: two sets of the largest would be much memory */
+    work_ = make_work(list_.at(index));
+    return work_->shape();
+}
+
+bool Races::is_right(const char *who, const std::string &variant, double error) {
+    const bool half = who == peer_ && variant.find("f16") != std::string::npos;
+    if (error <= (half ? tolerance_f16 : tolerance))
+        return true;
+    failures_++;
+    std::printf("%-16s %-22s %-28s WRONG: the result of %s is off by %.2g\n", group_of(work_->shape()).c_str(),
+                name_of(work_->shape()).c_str(), variant.c_str(), who, error);
+    std::fflush(stdout);
+    return false;
+}
+
+Races::Times Races::time(const Call &call) const {
+    const double slice = brief_ ? 0.5e-3 : 5e-3;
+    Side heed([this] { work_->call_heed(); }, slice, threads_), peer(call, slice, threads_);
+    std::vector<double> ratios;
+    /* Three turns of a peer that takes twice as long settle which is faster. */
+    for (size_t turn = 0; turn < (brief_ || (turn >= 3 && median(ratios) > 2) ? 3 : 9); turn++) {
+        const double heed_seconds = heed.sample();
+        ratios.push_back(peer.sample() / heed_seconds);
+    }
+    return {heed.seconds(), peer.seconds(), median(ratios), *std::min_element(ratios.begin(), ratios.end()),
+            *std::max_element(ratios.begin(), ratios.end())};
+}
+
+void Races::race(const std::string &variant, const Call &call, const Call &fetch) {
+    const Shape &shape = work_->shape();
+    std::fill_n(shape.output, output_floats(shape), std::numeric_limits<float>::quiet_NaN());
+    work_->call_heed();
+    call();
+    if (fetch)
+        fetch();
+    const double error = work_->error_of(shape.output);
+    if (is_right("heed", variant, work_->error_of(work_->heed_output())) && is_right(peer_.c_str(), variant, error))
+        record(variant, time(call), error);
+}
+
+void Races::cannot(const std::string &variant, const std::string &why) {
+    std::printf("%-16s %-22s %-28s cannot: %s\n", group_of(work_->shape()).c_str(), name_of(work_->shape()).c_str(),
+                variant.c_str(), why.c_str());
+    std::fflush(stdout);
+}
+
+void Races::record(const std::string &variant, const Times &times, double error) {
+    const Shape &shape = work_->shape();
+    const std::string group = group_of(shape), name = name_of(shape);
+    std::printf("%-16s %-22s %-28s %9s, heed %9s: %6.2f (%.2f, %.2f)\n", group.c_str(), name.c_str(), variant.c_str(),
+                format_time(times.peer).c_str(), format_time(times.heed).c_str(), times.ratio, times.least, times.most);
+    std::fflush(stdout);
+    if (records_.empty())
+        return;
+    char numbers[320];
+    std::snprintf(
+        numbers, sizeof numbers,
+        "\"isa\": \"%s\", \"threads\": %d, \"flops\": %.0f, \"heed_seconds\": %.6g, \"peer_seconds\": %.6g, \"ratio\": %.4f, "
+        "\"least\": %.4f, \"most\": %.4f, \"error\": %.3g",
+        heed_isa().c_str(), threads_, flops_of(shape), times.heed, times.peer, times.ratio, times.least, times.most, error);
+    std::ofstream(records_, std::ios::app) << "{\"group\": " << quoted(group) << ", \"work\": " << quoted(name)
+                                           << ", \"peer\": " << quoted(peer_) << ", \"version\": " << quoted(version_)
+                                           << ", \"variant\": " << quoted(variant) << ", " << numbers << "}\n";
+}
+
+int run_all(Races &races, void (*run)(Races &races, const Shape &shape)) {
+    for (size_t i = 0; i < races.list().size(); i++) {
+        const Shape &shape = races.start(i);
+        try {
+            run(races, shape);
+        } catch (const std::exception &problem) {
+            races.cannot("", problem.what());
+        }
+    }
+    return races.failures() ? 1 : 0;
+}
+
+} // namespace peers

@@ -1,0 +1,335 @@
+/* The work of `make bench-peers`: shapes, data, heed's side, exact results. */
+#include "peers.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <random>
+#include <stdexcept>
+
+/* In C++ a struct has a constructor of its name, which g++ thinks the function heed_gemm hides. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+extern "C" {
+#include "reference/reference.h"
+}
+#pragma GCC diagnostic pop
+
+namespace peers {
+namespace {
+
+const int64_t gemm_shapes[][3] = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {128, 768, 768},
+                                  {512, 768, 768}, {512, 3072, 768},   {512, 768, 3072},   {1, 4096, 4096},
+                                  {8, 4096, 4096}, {64, 64, 64},       {16, 16, 16},       {3, 3, 4}};
+const int64_t brief_gemm_shapes[][3] = {{128, 768, 768}, {1, 1024, 1024}, {16, 16, 16}};
+const int64_t softmax_shapes[][2] = {{512, 512}, {4096, 4096}, {1, 32000}};
+const int64_t brief_softmax_shapes[][2] = {{512, 512}};
+const int64_t heads_of_layers[][2] = {{12, 64}, {8, 128}}; /* heads, head_dim */
+const int64_t lengths[] = {128, 512, 2048, 4096}, brief_lengths[] = {128};
+const int64_t contexts[] = {1024, 4096, 32768}, brief_contexts[] = {1024};
+
+template <class T, size_t n> std::vector<T> list(const T (&values)[n]) { return {values, values + n}; }
+/* An array within an array is copied by its address. */
+template <size_t n, size_t width> std::vector<const int64_t *> rows(const int64_t (&values)[n][width]) {
+    std::vector<const int64_t *> pointers;
+    for (const auto &row : values)
+        pointers.push_back(row);
+    return pointers;
+}
+
+void require(heed_status status) {
+    if (status != HEED_OK)
+        throw std::runtime_error(std::string("heed: ") + heed_error_message());
+}
+
+heed_exec exec_of(const Shape &shape) {
+    heed_exec exec = {};
+    exec.threads = static_cast<int>(shape.threads);
+    return exec;
+}
+
+class Gemm : public Work {
+  public:
+    explicit Gemm(const Shape &shape) : Work(shape), gemm_{} {
+        gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
+        gemm_.alpha = 1;
+        gemm_.a = random(0, shape.m * shape.k, 1), gemm_.lda = shape.k;
+        gemm_.b = random(1, shape.k * shape.n, 1), gemm_.ldb = shape.n;
+        gemm_.c = heed_output_.get(), gemm_.ldc = shape.n;
+        timed_ = gemm_;
+        if (shape.prepared)
+            pack();
+    }
+    void call_heed() override {
+        const heed_exec exec = exec_of(shape_);
+        require(heed_gemm(&timed_, &exec));
+    }
+
+  protected:
+    std::vector<double> exact_row(int64_t row) const override {
+        std::vector<double> exact(static_cast<size_t>(shape_.n));
+        struct heed_gemm one = gemm_;
+        one.m = 1;
+        one.a += row * one.lda;
+        ref_gemm(&one, exact.data());
+        return exact;
+    }
+
+  private:
+    void pack() {
+        packed_ = allocate(heed_gemm_packed_size(shape_.n, shape_.k));
+        require(heed_gemm_pack_b(&gemm_, packed_.get(), nullptr));
+        timed_.packed_b = packed_.get();
+        timed_.b = nullptr;
+    }
+
+    struct heed_gemm gemm_, timed_;
+    Floats packed_;
+};
+
+class Softmax : public Work {
+  public:
+    explicit Softmax(const Shape &shape) : Work(shape), softmax_{} {
+        softmax_.rows = shape.m, softmax_.columns = shape.n;
+        softmax_.input = random(0, shape.m * shape.n, 8), softmax_.input_stride = shape.n;
+        softmax_.output = heed_output_.get(), softmax_.output_stride = shape.n;
+    }
+    void call_heed() override {
+        const heed_exec exec = exec_of(shape_);
+        require(heed_softmax(&softmax_, &exec));
+    }
+
+  protected:
+    std::vector<double> exact_row(int64_t row) const override {
+        std::vector<double> exact(static_cast<size_t>(shape_.n));
+        struct heed_softmax one = softmax_;
+        one.rows = 1;
+        one.input += row * one.input_stride;
+        ref_softmax(&one, exact.data());
+        return exact;
+    }
+
+  private:
+    struct heed_softmax softmax_;
+};
+
+class Attention : public Work {
+  public:
+    explicit Attention(const Shape &shape);
+    void call_heed() override {
+        const heed_exec exec = exec_of(shape_);
+        require(heed_attention(&timed_, &exec));
+    }
+
+  protected:
+    std::vector<double> exact_row(int64_t row) const override;
+
+  private:
+    void move_to_cache();
+
+    struct heed_attention attention_, timed_;
+    struct heed_kv_cache cache_;
+    Floats pages_;
+};
+
+Attention::Attention(const Shape &shape) : Work(shape), attention_{}, cache_{} {
+    const int64_t d = shape.head_dim, q_head = shape.queries * d, kv_head = shape.keys * d;
+    attention_.batch = 1;
+    attention_.num_heads = shape.heads, attention_.num_kv_heads = shape.kv_heads;
+    attention_.query_tokens = shape.queries, attention_.key_tokens = shape.keys;
+    attention_.head_dim = attention_.value_dim = d;
+    attention_.causal = shape.causal;
+    attention_.query = {random(0, shape.heads * q_head, 1.7320508f), 0, q_head, d}; /* variance 1, as after a layer norm */
+    attention_.key = {random(1, shape.kv_heads * kv_head, 1.7320508f), 0, kv_head, d};
+    attention_.value = {random(2, shape.kv_heads * kv_head, 1), 0, kv_head, d};
+    attention_.output = {heed_output_.get(), 0, q_head, d};
+    timed_ = attention_;
+    if (shape.prepared)
+        move_to_cache();
+}
+
+void Attention::move_to_cache() {
+    cache_.num_pages = cache_.pages_per_sequence = 1;
+    cache_.page_tokens = (shape_.keys + 63) / 64 * 64;
+    cache_.num_kv_heads = shape_.kv_heads;
+    cache_.head_dim = cache_.value_dim = shape_.head_dim;
+    pages_ = allocate(heed_kv_page_floats(&cache_));
+    cache_.data = pages_.get();
+    struct heed_kv_append append = {};
+    append.batch = 1, append.tokens = shape_.keys;
+    append.key = attention_.key, append.value = attention_.value;
+    append.cache = &cache_;
+    require(heed_kv_append(&append, nullptr));
+    timed_.key = timed_.value = {};
+    timed_.cache = &cache_;
+}
+
+/* A row alone: one query with the keys that it sees. */
+std::vector<double> Attention::exact_row(int64_t row) const {
+    const int64_t head = row / shape_.queries, query = row % shape_.queries, kv_head = head / (shape_.heads / shape_.kv_heads);
+    std::vector<double> exact(static_cast<size_t>(shape_.head_dim));
+    struct heed_attention one = attention_;
+    one.num_heads = one.num_kv_heads = one.query_tokens = 1;
+    one.causal = false;
+    one.key_tokens = shape_.causal ? query + 1 : shape_.keys;
+    one.query.data += head * one.query.head_stride + query * one.query.token_stride;
+    one.key.data += kv_head * one.key.head_stride;
+    one.value.data += kv_head * one.value.head_stride;
+    struct ref_attention_result result = {};
+    result.output = exact.data();
+    if (!ref_attention(&one, &result))
+        throw std::bad_alloc();
+    return exact;
+}
+
+void add_attention(std::vector<Shape> &works, bool brief) {
+    for (bool causal : {false, true})
+        for (const int64_t *layer : rows(heads_of_layers))
+            for (int64_t length : brief ? list(brief_lengths) : list(lengths)) {
+                Shape shape = {};
+                shape.kind = attention;
+                shape.heads = shape.kv_heads = layer[0], shape.head_dim = layer[1];
+                shape.queries = shape.keys = length;
+                shape.causal = causal;
+                works.push_back(shape);
+            }
+    for (bool prepared : {false, true})
+        for (int64_t keys : brief ? list(brief_contexts) : list(contexts)) {
+            Shape shape = {};
+            shape.kind = attention;
+            shape.prepared = prepared;
+            shape.heads = 32, shape.kv_heads = 8, shape.head_dim = 128;
+            shape.queries = 1, shape.keys = keys;
+            works.push_back(shape);
+        }
+}
+
+} // namespace
+
+std::vector<Shape> list_of_work(bool brief) {
+    std::vector<Shape> works;
+    for (bool prepared : {false, true})
+        for (const int64_t *size : brief ? rows(brief_gemm_shapes) : rows(gemm_shapes)) {
+            Shape shape = {};
+            shape.kind = gemm;
+            shape.prepared = prepared;
+            shape.m = size[0], shape.n = size[1], shape.k = size[2];
+            works.push_back(shape);
+        }
+    add_attention(works, brief);
+    for (const int64_t *size : brief ? rows(brief_softmax_shapes) : rows(softmax_shapes)) {
+        Shape shape = {};
+        shape.kind = softmax;
+        shape.m = size[0], shape.n = size[1];
+        works.push_back(shape);
+    }
+    return works;
+}
+
+std::string heed_isa() {
+    struct heed_info info;
+    require(heed_info(&info));
+    return info.isa;
+}
+
+std::string group_of(const Shape &shape) {
+    if (shape.kind == gemm)
+        return shape.prepared ? "gemm packed" : "gemm plain";
+    if (shape.kind == softmax)
+        return "softmax";
+    if (shape.queries == 1)
+        return shape.prepared ? "decode cache" : "decode rows";
+    return shape.causal ? "attention causal" : "attention full";
+}
+
+std::string name_of(const Shape &shape) {
+    const auto number = [](const char *letters, int64_t n) { return letters + std::to_string(n); };
+    if (shape.kind == gemm)
+        return number("", shape.m) + number("x", shape.n) + number("x", shape.k);
+    if (shape.kind == softmax)
+        return number("", shape.m) + number("x", shape.n);
+    if (shape.queries == 1)
+        return number("H", shape.heads) + number("_KV", shape.kv_heads) + number("_D", shape.head_dim) + number("_K", shape.keys);
+    return number("H", shape.heads) + number("_D", shape.head_dim) + number("_S", shape.keys);
+}
+
+double flops_of(const Shape &shape) {
+    if (shape.kind == gemm)
+        return 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
+    if (shape.kind == softmax)
+        return 0;
+    const int64_t pairs = shape.causal ? shape.keys * (shape.keys + 1) / 2 : shape.queries * shape.keys;
+    return 4.0 * static_cast<double>(shape.heads * shape.head_dim * pairs);
+}
+
+int64_t output_floats(const Shape &shape) {
+    return shape.kind == attention ? shape.heads * shape.queries * shape.head_dim : shape.m * shape.n;
+}
+
+Floats allocate(int64_t floats) {
+    static size_t stagger = 0;
+    stagger = (stagger + 5 * 64) % 4096;
+    const size_t page = 2 << 20, bytes = static_cast<size_t>(floats) * sizeof(float) + stagger, unit = bytes < page ? 64 : page;
+    const size_t rounded = (bytes + unit - 1) / unit * unit;
+    void *memory = std::aligned_alloc(unit, rounded);
+    if (!memory)
+        throw std::bad_alloc();
+    if (unit == page)
+        madvise(memory, rounded, MADV_HUGEPAGE); /* advice: may fail */
+    std::memset(memory, 0, rounded);
+    return Floats(reinterpret_cast<float *>(static_cast<char *>(memory) + stagger), Free{memory});
+}
+
+void Free::operator()(float *) const { std::free(memory); }
+
+Work::Work(const Shape &shape)
+    : shape_(shape), heed_output_(allocate(output_floats(shape))), output_(allocate(output_floats(shape))) {
+    shape_.output = output_.get();
+}
+
+/* None of them is 0: a processor may treat zeros specially. */
+const float *Work::random(int input, int64_t floats, float amplitude) {
+    std::mt19937 generator(static_cast<unsigned>(input + 1));
+    inputs_[input] = allocate(floats);
+    for (int64_t i = 0; i < floats; i++) {
+        const float odd = static_cast<float>(generator() >> 9) * 2 + 1; /* 1, 3, ..., 2^24 - 1 */
+        inputs_[input][static_cast<size_t>(i)] = amplitude * (odd / 8388608.0f - 1);
+    }
+    return shape_.input[input] = inputs_[input].get();
+}
+
+double Work::error_of(const float *output) const {
+    const int64_t width = shape_.kind == attention ? shape_.head_dim : shape_.n, count = output_floats(shape_) / width;
+    const int64_t checked = std::min<int64_t>(count, 8); /* the first and the last among them */
+    double largest = 0, deviation = 0;
+    for (int64_t i = 0; i < checked; i++) {
+        const int64_t row = checked == 1 ? 0 : i * (count - 1) / (checked - 1);
+        const std::vector<double> exact = exact_row(row);
+        for (size_t j = 0; j < exact.size(); j++) {
+            const double difference = std::fabs(static_cast<double>(output[row * width + static_cast<int64_t>(j)]) - exact[j]);
+            largest = std::max(largest, std::fabs(exact[j]));
+            deviation = difference <= deviation ? deviation : difference; /* NaN comes through, and stays */
+            if (std::isnan(deviation))
+                return deviation;
+        }
+    }
+    return deviation / largest;
+}
+
+std::unique_ptr<Work> make_work(const Shape &shape) {
+    switch (shape.kind) {
+    case gemm:
+        return std::make_unique<Gemm>(shape);
+    case softmax:
+        return std::make_unique<Softmax>(shape);
+    case attention:
+        return std::make_unique<Attention>(shape);
+    }
+    throw std::logic_error("no such kind of work");
+}
+
+} // namespace peers
