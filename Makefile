@@ -181,6 +181,11 @@ bench-short: bench
 ifneq ($(filter bench-peers,$(MAKECMDGOALS)),)
 include $(srcdir)/benchmarks/peers/peers.mak
 endif
+# The inner loops as llvm-mca sees them; STATIC_FLAGS=--record after a change for the better.
+bench-static: $(filter $(OBJ)/arch/%,$(LIB_OBJ))
+	$(if $(filter x86,$(ARCH)),$(if $(shell command -v $(ARM)-gcc),$(call other_build,arm,--host=$(ARM) CC=$(ARM)-gcc CXX=$(ARM)-g++ \
+	    AR=$(ARM)-ar,$(OBJ)/arch/arm/neon.o),@echo 'bench-static: no NEON without $(ARM)-gcc; "make deps-ci" installs it'))
+	@python3 -B $(srcdir)/benchmarks/static/bench_static.py $(STATIC_FLAGS) $(OBJ) $(B)/arm/$(OBJ)
 
 # Templates of what other build systems read about the installed library; written anew each time because PREFIX may be given late.
 $(B)/heed.pc $(B)/heed-config.cmake $(B)/heed-config-version.cmake: $(B)/%: $(srcdir)/install/%.in FORCE
@@ -212,7 +217,7 @@ format:
 check-format:
 	clang-format --dry-run -Werror $(FORMATTED)
 
-.PHONY: FORCE demo examples bench bench-short no-bench install uninstall format check-format check check-tests no-check check-exp \
-    check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang check-without-openmp check-install \
-    fuzz
+.PHONY: FORCE demo examples bench bench-short bench-static no-bench install uninstall format check-format check check-tests \
+    no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
+    check-without-openmp check-install fuzz
 endif
