@@ -5,10 +5,11 @@ import html
 import math
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#666666")  # Okabe and Ito: told apart by all eyes
-LEFT, RIGHT, ROW, TITLE, TOP, BOTTOM = 230, 760, 15, 26, 84, 46
+LEFT, RIGHT, ROW, TITLE, TOP, BOTTOM = 230, 760, 18, 26, 84, 46
 LEAST, MOST = 0.25, 32  # beyond, a dot stands at the border, with its number beside it
 MARKS = (0.25, 0.5, 1, 2, 4, 8, 16, 32)
-RADIUS = 4
+RADIUS = 3.5
+APART = 2.2  # the peers of one row, from one another, so that equals are all seen
 
 
 def x_of(ratio):
@@ -23,7 +24,7 @@ def text(x, y, words, anchor="start", **style):
 
 def dot(x, y, colour, threads, title):
     """Filled for one thread, a ring for more."""
-    fill = colour if threads == 1 else "white"
+    fill = colour if threads == 1 else "none"
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}" fill="{fill}" stroke="{colour}" stroke-width="1.5">'
         f"<title>{html.escape(title)}</title></circle>"
@@ -35,10 +36,11 @@ def dots_of(rows, y, columns):
     parts = []
     for threads, cells in rows.items():
         for column, record in cells.items():
-            ratio, colour = record["ratio"], COLOURS[columns.index(column) % len(COLOURS)]
-            parts.append(dot(x_of(ratio), y, colour, threads, f"{column}, {record['variant']}, {threads} threads: {ratio:.2f}"))
-            if ratio > MOST:
-                parts.append(text(RIGHT + 8, y + 4, f"{ratio:.0f}", font_size=10, fill=colour))
+            ratio, index = record["ratio"], columns.index(column)
+            x, colour, shift = x_of(ratio), COLOURS[index % len(COLOURS)], APART * (index - (len(columns) - 1) / 2)
+            parts.append(dot(x, y + shift, colour, threads, f"{column}, {record['variant']}, threads: {threads}: {ratio:.2f}"))
+            if not LEAST <= ratio <= MOST:
+                parts.append(text(x + 7, y + shift + 4, f"{ratio:.2g}", font_size=10, fill=colour))
     return parts
 
 

@@ -22,7 +22,8 @@ how_to_get() {
     onednn) echo 'oneDNN: not found; "apt install libdnnl-dev", or a newer one built with CMake: ONEDNN_DIR=<prefix>' ;;
     onednn_graph)
         echo 'oneDNN, attention: not found; its graph interface wants 3.7 or newer, built with CMake: ONEDNN_DIR=<prefix>' ;;
-    ggml) echo 'ggml: not found; build and install github.com/ggml-org/ggml with CMake: GGML_DIR=<prefix>' ;;
+    ggml)
+        echo 'ggml: not found; build github.com/ggml-org/ggml with "cmake -DGGML_LLAMAFILE=ON" and install it: GGML_DIR=<prefix>' ;;
     torch) echo "PyTorch: $PEERS_PYTHON has none; \"pip install torch numpy\", or PEERS_PYTHON=<interpreter>" ;;
     onnxruntime)
         echo "ONNX Runtime: $PEERS_PYTHON has none; \"pip install onnxruntime onnx\", or PEERS_PYTHON=<interpreter>" ;;
