@@ -9,6 +9,7 @@ from datetime import date
 
 import picture
 
+NOISY = 1.5  # the longest turn of a race over the shortest, both as ratios
 EVEN = 0.03  # a median of turns on a machine that others use too tells no less
 
 
@@ -98,6 +99,14 @@ def print_summary(lines):
     print(f"even: within {EVEN:.0%}; mean: the geometric one; the picture and the other ways of each peer are in the files below")
 
 
+def print_machine(machine, versions, records):
+    print(f"\nheed ({machine['heed_isa']}) on {machine['cpu']}, {machine['date']}; " + ", ".join(map(" ".join, versions.items())))
+    noisy = sum(record["most"] > NOISY * record["least"] for record in records)
+    print(f"noise: in {noisy} of {len(records)} races the turns' ratios differ by more than {NOISY} times")
+    if noisy * 4 > len(records):
+        print("WARNING: this machine is too noisy to believe")
+
+
 def main():
     source, json_file, svg_file = sys.argv[1:]
     with open(source, encoding="utf-8") as lines:
@@ -106,6 +115,7 @@ def main():
     columns = list(dict.fromkeys(map(column_of, records)))
     machine = {"cpu": cpu_name(), "date": date.today().isoformat(), "heed_isa": records[0]["isa"]}
     versions = {record["peer"]: record["version"] for record in records}
+    print_machine(machine, versions, records)
     for (group, threads), works in groups.items():
         print_group(group, threads, works, columns)
     summary = summarize(groups, columns)
