@@ -14,7 +14,7 @@
 #include "kv_cache.h"
 
 enum {
-    HEED_ATTENTION_SUBROWS = 48, /* rows whose scores with one chunk are held at once: 48 KiB, a multiple of all tile_rows */
+    HEED_ATTENTION_SUBROWS = 24, /* rows whose scores with one chunk are held at once: 24 KiB, half an L1; whole tiles */
     HEED_MAX_BUCKETS = 512       /* of the relative bias */
 };
 

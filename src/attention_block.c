@@ -108,48 +108,26 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
     return first.begin < end && last.end > chunk->start;
 }
 
-/* Down to a multiple of the lanes of a sum, which take whole vectors of scores on any instruction set. */
-static int whole_lanes(int key) { return key / HEED_SUM_LANES * HEED_SUM_LANES; }
-
-/* Scores of rows [from + sub, from + sub + rows), a tile's worth, with `columns` keys of the chunk from `at` on. */
-static void score_tile(const struct attention_block *block, int64_t from, int64_t sub, int rows, int at, int columns) {
-    const int64_t head_dim = block->plan->request->head_dim;
-    const struct attention_chunk *chunk = &block->chunk;
-    const int *begins = block->begins + sub, *ends = block->ends + sub;
-    const bool sealed_later = block->plan->has_passes;
-    const bool has_begins = begins[rows - 1] > at && !sealed_later, has_ends = ends[0] - at < columns && !sealed_later;
-    int tile_begins[HEED_MAX_TILE_ROWS], tile_ends[HEED_MAX_TILE_ROWS];
-    for (int i = 0; i < rows && has_begins; i++)
-        tile_begins[i] = begins[i] - at;
-    for (int i = 0; i < rows && has_ends; i++)
-        tile_ends[i] = ends[i] - at;
-    block->kernels->score_tile(&(struct heed_score_tile){
-        .rows = rows,
-        .columns = columns,
-        .first = whole_lanes(begins[0]) >= at,
-        .head_dim = head_dim,
-        .query = block->query + (from + sub) * head_dim,
-        .ldq = head_dim,
-        .keys = chunk->keys[at / chunk->key_width] + at % chunk->key_width,
-        .ldk = chunk->key_width,
-        .begins = has_begins ? tile_begins : NULL,
-        .ends = has_ends ? tile_ends : NULL,
-        .s = block->scores + sub * HEED_CHUNK + at,
-        .row_max = block->row_max + sub * HEED_SUM_LANES,
-    });
-}
-
-/* By columns of keys, which stay in L1 while all rows use them.  Ranges never go back from row to row, so a tile's first and last
- * row tell whether it sees a key. */
+/* Ranges never go back from row to row, so the first and the last row tell which panels are seen. */
 void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
-    const int tile_rows = block->kernels->tile_rows;
-    const int columns = (int)min_i64(block->kernels->tile_columns, block->chunk.key_width);
-    for (int at = whole_lanes(block->begins[0]) / columns * columns; at < block->ends[rows - 1]; at += columns)
-        for (int sub = 0; sub < rows; sub += tile_rows) {
-            const int in_tile = (int)min_i64(tile_rows, rows - sub);
-            if (at + columns > whole_lanes(block->begins[sub]) && at < block->ends[sub + in_tile - 1])
-                score_tile(block, from, sub, in_tile, at, columns);
-        }
+    const struct attention_chunk *chunk = &block->chunk;
+    const int64_t head_dim = block->plan->request->head_dim;
+    struct heed_score_panel panel = {.rows = rows,
+                                     .columns = chunk->key_width,
+                                     .hides = !block->plan->has_passes,
+                                     .head_dim = head_dim,
+                                     .query = block->query + from * head_dim,
+                                     .ldq = head_dim,
+                                     .ldk = chunk->key_width,
+                                     .begins = block->begins,
+                                     .ends = block->ends,
+                                     .s = block->scores,
+                                     .row_max = block->row_max};
+    for (int number = block->begins[0] / chunk->key_width; number * chunk->key_width < block->ends[rows - 1]; number++) {
+        panel.key = number * chunk->key_width;
+        panel.keys = chunk->keys[number];
+        block->kernels->score_panel(&panel);
+    }
     for (int i = 0; block->plan->has_passes && i < rows; i++)
         if (block->begins[i] < block->ends[i])
             heed_block_pass_scores(block, from + i, i);
@@ -165,31 +143,24 @@ static void store_weights(const struct attention_block *block, int64_t from, int
 
 /* The chunk's values, weighted: merged into the running output, or apart. */
 static void value_rows(const struct attention_block *block, int64_t from, int rows) {
-    const int tile_rows = block->kernels->tile_rows, tile_columns = block->kernels->tile_columns;
-    const int64_t value_dim = block->plan->request->value_dim, output_ld = block->plan->output_ld;
+    const int64_t output_ld = block->plan->output_ld;
     const bool apart = block->plan->keeps_states;
     const struct attention_chunk *chunk = &block->chunk;
-    for (int sub = 0; sub < rows; sub += tile_rows) {
-        const int in_tile = (int)min_i64(tile_rows, rows - sub);
-        if (block->begins[sub] >= block->ends[sub + in_tile - 1] && !apart)
-            continue;
-        for (int64_t d = 0; d < value_dim; d += tile_columns)
-            block->kernels->value_tile(&(struct heed_value_tile){
-                .rows = in_tile,
-                .columns = (int)min_i64(tile_columns, value_dim - d),
-                .begins = block->begins + sub,
-                .ends = block->ends + sub,
-                .p = block->scores + sub * HEED_CHUNK,
-                .values = chunk->values,
-                .piece_keys = chunk->piece_keys,
-                .offset = d / HEED_PANEL * chunk->value_panel + d % HEED_PANEL,
-                .ldv = chunk->value_ld,
-                .o = (apart ? block->chunk_output + sub * output_ld : block->output + (from + sub) * output_ld) + d,
-                .ldo = output_ld,
-                .keep_old = apart ? NULL : block->keep_old + sub,
-                .take_new = block->take_new + sub,
-            });
-    }
+    block->kernels->value_rows(&(struct heed_value_rows){
+        .rows = rows,
+        .columns = block->plan->request->value_dim,
+        .begins = block->begins,
+        .ends = block->ends,
+        .p = block->scores,
+        .values = chunk->values,
+        .piece_keys = chunk->piece_keys,
+        .ldv = chunk->value_ld,
+        .panel = chunk->value_panel,
+        .o = apart ? block->chunk_output : block->output + from * output_ld,
+        .ldo = output_ld,
+        .keep_old = apart ? NULL : block->keep_old,
+        .take_new = block->take_new,
+    });
 }
 
 /* Rows [from, from + rows) of the block against the current chunk. */

@@ -14,6 +14,8 @@
 #define BLOCK_BYTES_MOST (1024 * 1024)
 /* With this many rows a block's work hides the packing of its keys (about 1 % of it at 384 rows). */
 #define BLOCK_ROWS_MOST 2048
+/* Fewer rows than this are one block, whose keys workers share. */
+#define BLOCK_ROWS_LEAST 48
 /* Tasks for each worker, so that the last one to finish does not leave the others waiting for long. */
 #define TASKS_PER_WORKER 4
 /* Keys and values are packed when at least so many rows share them: strided rows share few cache sets and pages. */
@@ -51,20 +53,20 @@ static int64_t rows_in_cache(const struct heed_attention *request) {
 }
 
 static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows) {
-    if (rows <= HEED_ATTENTION_SUBROWS)
+    if (rows <= BLOCK_ROWS_LEAST)
         return rows;
-    int64_t most = max_i64(HEED_ATTENTION_SUBROWS, min_i64(BLOCK_ROWS_MOST, rows_in_cache(plan->request)));
+    int64_t most = max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, rows_in_cache(plan->request)));
     if (plan->most_workers > 1) {
         const int64_t blocks_wanted = ceil_div((int64_t)plan->most_workers * TASKS_PER_WORKER, plan->heads);
         most = min_i64(most, ceil_div(rows, blocks_wanted));
     }
-    return min_i64(round_up(most, HEED_ATTENTION_SUBROWS), rows);
+    return min_i64(round_up(most, BLOCK_ROWS_LEAST), rows);
 }
 
 /* Few rows against many keys: workers share the keys of one block. */
 static int64_t choose_splits(const struct attention_plan *plan, int64_t rows) {
     const int64_t wanted = (int64_t)plan->most_workers * TASKS_PER_WORKER;
-    if (plan->most_workers == 1 || rows > HEED_ATTENTION_SUBROWS || plan->heads >= wanted)
+    if (plan->most_workers == 1 || rows > BLOCK_ROWS_LEAST || plan->heads >= wanted)
         return 1;
     return max_i64(1, min_i64(plan->chunks, ceil_div(wanted, plan->heads)));
 }

@@ -68,20 +68,26 @@ void heed_block_keep_unseen_states(const struct attention_block *block) {
         }
 }
 
-void heed_block_merge_states(const struct attention_block *block, const float *shared) {
+/* One chunk's states of rows [from, from + rows). */
+static void merge_state(const struct attention_block *block, const float *shared, int64_t index, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     const struct attention_layout *layout = &plan->layout;
-    for (int64_t index = block->first_chunk; index < block->last_chunk; index++) {
-        const float *output = shared + layout->state_output + state_output(block, index);
-        block->kernels->merge_rows(&(struct heed_merge_rows){.rows = (int)block->rows,
-                                                             .max = block->max,
-                                                             .sum = block->sum,
-                                                             .chunk_max = shared + layout->state_max + state_row(block, index),
-                                                             .chunk_sum = shared + layout->state_sum + state_row(block, index),
-                                                             .keep_old = block->keep_old,
-                                                             .take_new = block->take_new});
-        for (int64_t row = 0; row < block->rows; row++)
-            block->kernels->merge_row(block->output + row * plan->output_ld, output + row * plan->output_ld,
-                                      plan->request->value_dim, block->keep_old[row], block->take_new[row]);
-    }
+    const int64_t ld = plan->output_ld, state = state_row(block, index) + from;
+    const float *output = shared + layout->state_output + state_output(block, index) + from * ld;
+    block->kernels->merge_rows(&(struct heed_merge_rows){.rows = rows,
+                                                         .max = block->max + from,
+                                                         .sum = block->sum + from,
+                                                         .chunk_max = shared + layout->state_max + state,
+                                                         .chunk_sum = shared + layout->state_sum + state,
+                                                         .keep_old = block->keep_old,
+                                                         .take_new = block->take_new});
+    for (int i = 0; i < rows; i++)
+        block->kernels->merge_row(block->output + (from + i) * ld, output + i * ld, plan->request->value_dim, block->keep_old[i],
+                                  block->take_new[i]);
+}
+
+void heed_block_merge_states(const struct attention_block *block, const float *shared) {
+    for (int64_t index = block->first_chunk; index < block->last_chunk; index++)
+        for (int64_t from = 0; from < block->rows; from += HEED_ATTENTION_SUBROWS)
+            merge_state(block, shared, index, from, (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from));
 }

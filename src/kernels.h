@@ -37,13 +37,14 @@ struct heed_gemm_tile {
     int64_t ldc;
 };
 
-/* Scores of tile_rows queries (or fewer) with tile_columns keys (or fewer, whole vectors): s[i][j] = chain over d of query[i][d] *
- * keys[d][j], then -inf where j < begins[i] or j >= ends[i] (NULL: nowhere).  Lane-wise maxima go to row_max[i][0..15]: of
- * this tile alone if `first`, else of it and what is there.  keys has leading dimension ldk; s and row_max have HEED_CHUNK and
+/* Scores of a few queries with one panel of a chunk's keys, by tiles: s[i][key + j] = chain over d of query[i][d] * keys[d][j] for
+ * j < columns, a multiple of 16; -inf, if `hides`, where key + j is outside of begins[i] ... ends[i] - 1.  Lane-wise maxima go to
+ * row_max[i][0..15], of this panel and those before it.  Neither begins nor ends fall from row to row, and tiles that no row sees
+ * are left out: panels come in the order of their keys.  keys has leading dimension ldk; s and row_max have HEED_CHUNK and
  * HEED_SUM_LANES. */
-struct heed_score_tile {
-    int rows, columns;
-    bool first;
+struct heed_score_panel {
+    int rows, columns, key;
+    bool hides;
     int64_t head_dim;
     const float *query;
     int64_t ldq;
@@ -67,8 +68,8 @@ struct heed_exp_rows {
 };
 
 /* The running softmax takes in a chunk: m' = max(m, chunk_max); a = exp2(m - m'), b = exp2(chunk_max - m'), each 0 where its
- * maximum is -inf; l = fma(l, a, chunk_sum * b); m = m'.  a: keep_old, b: take_new.  All arrays have room for rows rounded up
- * to 16. */
+ * maximum is -inf; l = fma(l, a, chunk_sum * b); m = m'.  a: keep_old, b: take_new.  keep_old and take_new have room for rows
+ * rounded up to 16. */
 struct heed_merge_rows {
     int rows;
     float *max;
@@ -79,19 +80,19 @@ struct heed_merge_rows {
     float *take_new;
 };
 
-/* o[i][d] = fma(o[i][d], keep_old[i], chain * take_new[i]), chain over begins[i] <= j < ends[i] of p[i][j] * value[j][d], from 0;
- * with keep_old NULL o[i][d] = chain + 0.  Value j is values[j / piece_keys][offset + j % piece_keys * ldv + d]: pages, or one
- * piece. rows <= tile_rows; columns <= tile_columns; values and o are readable, o writable, up to columns rounded up to whole
- * vectors; p has leading dimension HEED_CHUNK.  Neither begins nor ends fall from row to row.  Row i uses no value that it does not
- * see. */
-struct heed_value_tile {
-    int rows, columns;
+/* o[i][d] = fma(o[i][d], keep_old[i], chain * take_new[i]) for d < columns, chain over begins[i] <= j < ends[i] of p[i][j] *
+ * value[j][d], from 0; with keep_old NULL o[i][d] = chain + 0.  Row i uses no value that it does not see.
+ * Element d of value j is values[j / piece_keys][j % piece_keys * ldv + d / 64 * panel + d % 64]: pages, or one piece; rows as they
+ * are if panel is 64, or packed.  Values and o are readable, o writable, up to columns rounded up to whole vectors; p has leading
+ * dimension HEED_CHUNK.  Neither begins nor ends fall from row to row; where a row sees nothing, keep_old is 1. */
+struct heed_value_rows {
+    int rows;
+    int64_t columns;
     const int *begins, *ends;
     const float *p;
     const float *const *values;
     int piece_keys;
-    int64_t offset;
-    int64_t ldv;
+    int64_t ldv, panel;
     float *o;
     int64_t ldo;
     const float *keep_old;
@@ -102,7 +103,7 @@ struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */
     unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
     int lanes;         /* floats in a vector */
-    int tile_rows;     /* of the three tiles; at most HEED_MAX_TILE_ROWS */
+    int tile_rows;     /* of all tiles; at most HEED_MAX_TILE_ROWS */
     int tile_columns;  /* a multiple of lanes that divides HEED_PANEL */
 
     /* panel[p][0..63] = b[p][0..columns-1], zeros after them; columns <= 64.  pack: b[p][j] is src[p * ld + j]; pack_transposed:
@@ -113,10 +114,10 @@ struct heed_kernels {
     void (*store_keys)(const float *src, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
 
     void (*gemm_tile)(const struct heed_gemm_tile *tile);
-    void (*score_tile)(const struct heed_score_tile *tile);
+    void (*score_panel)(const struct heed_score_panel *panel);
     void (*exp_rows)(const struct heed_exp_rows *block);
     void (*merge_rows)(const struct heed_merge_rows *block);
-    void (*value_tile)(const struct heed_value_tile *tile);
+    void (*value_rows)(const struct heed_value_rows *rows);
 
     /* Terms of a score: x[i] = cap * tanh(x[i] * (1 / cap)); x[i] += y[i]; x[i] = fma(-slope, |distance - (first + i)|, x[i]).
      * Where y[i] is -inf, x[i] becomes -inf, NaN too. */
@@ -125,7 +126,7 @@ struct heed_kernels {
     void (*alibi_row)(float *x, int64_t n, float slope, float distance, int first);
     /* x[i] = -inf where mask[i] is 0 */
     void (*hide_row)(float *x, int64_t n, const uint8_t *mask);
-    /* What score_tile leaves undone for a row of scores with terms: s[j] *= factor for begin <= j < end, -inf around them out to
+    /* What score_panel leaves undone for a row of scores with terms: s[j] *= factor for begin <= j < end, -inf around them out to
      * multiples of 16, lane-wise maxima to row_max[0..15].  0 <= begin < end <= HEED_CHUNK. */
     void (*seal_row)(float *s, int begin, int end, float factor, float *row_max);
     /* o[i] = fma(o[i], keep_old, x[i] * take_new); o is readable and writable up to whole vectors. */

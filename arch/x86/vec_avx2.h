@@ -51,8 +51,9 @@ INLINE vf v_one_nan(vf x) {
 }
 /* Adding 1.5 * 2^23 leaves no fraction bits, so the sum is rounded to an integer, to nearest even. */
 INLINE vf v_round(vf x) { return v_sub(v_add(x, v_set1(0x1.8p23f)), v_set1(0x1.8p23f)); }
+/* The low bits of n + 1.5 * 2^23 + 127 are the exponent of 2^n. */
 INLINE vf v_exp2_scale(vf r, vf n, vf x) {
-    const __m256i power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    const __m256i power = _mm256_slli_epi32(_mm256_castps_si256(v_add(n, v_set1(0x1.8p23f + 127))), 23);
     return _mm256_and_ps(v_mul(r, _mm256_castsi256_ps(power)), _mm256_cmp_ps(x, v_set1(-126.0f), _CMP_NLT_UQ));
 }
 INLINE float v_sum(vf x) {

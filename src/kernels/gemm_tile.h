@@ -26,7 +26,7 @@ INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_
     }
 }
 
-TILE_SHAPES(gemm_tile, gemm_tile)
+TILE_SHAPES(gemm_tile, (const struct heed_gemm_tile *tile), tile)
 
 static void gemm_tile(const struct heed_gemm_tile *tile) {
     static void (*const shapes[6][4])(const struct heed_gemm_tile *) = TILE_TABLE(gemm_tile);

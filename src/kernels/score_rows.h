@@ -45,7 +45,7 @@ static void seal_row(float *s, int begin, int end, float factor, float *row_max)
         max[v] = v_max(z, max[v]);
     }
     UNROLL for (int v = 1; v < SUM_VECTORS; v++) max[0] = v_max(max[v], max[0]);
-    v_store(row_max, max[0]); /* as score_tile: one vector */
+    v_store(row_max, max[0]); /* as score_panel: one vector */
 }
 
 static void merge_row(float *o, const float *x, int64_t n, float keep_old, float take_new) {

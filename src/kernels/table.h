@@ -11,8 +11,8 @@
 #include "kernels/tile.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
-#include "kernels/score_tile.h"
-#include "kernels/value_tile.h"
+#include "kernels/score_panel.h"
+#include "kernels/value_rows.h"
 #include "kernels/exp2.h"
 #include "kernels/sum16.h"
 #include "kernels/exp_rows.h"
@@ -33,10 +33,10 @@ const struct heed_kernels TABLE = {
     .pack_transposed = pack_transposed,
     .store_keys = store_keys,
     .gemm_tile = gemm_tile,
-    .score_tile = score_tile,
+    .score_panel = score_panel,
     .exp_rows = exp_rows,
     .merge_rows = merge_rows,
-    .value_tile = value_tile,
+    .value_rows = value_rows,
     .softcap_row = softcap_row,
     .add_row = add_row,
     .alibi_row = alibi_row,

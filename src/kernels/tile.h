@@ -51,25 +51,25 @@ INLINE void tile_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][T
     }
 }
 
-/* kernel##_body(rows, vectors, tile) with constant bounds, as one function per shape, tile being a struct heed_##contract; shapes
- * beyond this ISA's tile are empty. */
-#define TILE_SHAPE(contract, kernel, rows, vectors)                                                                                \
-    NOINLINE void kernel##_##rows##x##vectors(const struct heed_##contract *tile) {                                                \
+/* kernel##_body(rows, vectors, arguments) with constant bounds, as one function with these parameters per shape; shapes beyond this
+ * ISA's tile are empty. */
+#define TILE_SHAPE(kernel, parameters, rows, vectors, ...)                                                                         \
+    NOINLINE void kernel##_##rows##x##vectors parameters {                                                                         \
         if (rows <= TILE_ROWS && vectors <= TILE_VECTORS)                                                                          \
-            kernel##_body(rows <= TILE_ROWS ? rows : 1, vectors <= TILE_VECTORS ? vectors : 1, tile);                              \
+            kernel##_body(rows <= TILE_ROWS ? rows : 1, vectors <= TILE_VECTORS ? vectors : 1, __VA_ARGS__);                       \
     }
-#define TILE_SHAPES_OF_ROWS(contract, kernel, rows)                                                                                \
-    TILE_SHAPE(contract, kernel, rows, 1)                                                                                          \
-    TILE_SHAPE(contract, kernel, rows, 2)                                                                                          \
-    TILE_SHAPE(contract, kernel, rows, 3)                                                                                          \
-    TILE_SHAPE(contract, kernel, rows, 4)
-#define TILE_SHAPES(contract, kernel)                                                                                              \
-    TILE_SHAPES_OF_ROWS(contract, kernel, 1)                                                                                       \
-    TILE_SHAPES_OF_ROWS(contract, kernel, 2)                                                                                       \
-    TILE_SHAPES_OF_ROWS(contract, kernel, 3)                                                                                       \
-    TILE_SHAPES_OF_ROWS(contract, kernel, 4)                                                                                       \
-    TILE_SHAPES_OF_ROWS(contract, kernel, 5)                                                                                       \
-    TILE_SHAPES_OF_ROWS(contract, kernel, 6)
+#define TILE_SHAPES_OF_ROWS(kernel, parameters, rows, ...)                                                                         \
+    TILE_SHAPE(kernel, parameters, rows, 1, __VA_ARGS__)                                                                           \
+    TILE_SHAPE(kernel, parameters, rows, 2, __VA_ARGS__)                                                                           \
+    TILE_SHAPE(kernel, parameters, rows, 3, __VA_ARGS__)                                                                           \
+    TILE_SHAPE(kernel, parameters, rows, 4, __VA_ARGS__)
+#define TILE_SHAPES(kernel, parameters, ...)                                                                                       \
+    TILE_SHAPES_OF_ROWS(kernel, parameters, 1, __VA_ARGS__)                                                                        \
+    TILE_SHAPES_OF_ROWS(kernel, parameters, 2, __VA_ARGS__)                                                                        \
+    TILE_SHAPES_OF_ROWS(kernel, parameters, 3, __VA_ARGS__)                                                                        \
+    TILE_SHAPES_OF_ROWS(kernel, parameters, 4, __VA_ARGS__)                                                                        \
+    TILE_SHAPES_OF_ROWS(kernel, parameters, 5, __VA_ARGS__)                                                                        \
+    TILE_SHAPES_OF_ROWS(kernel, parameters, 6, __VA_ARGS__)
 #define TILE_NAMES(kernel, rows)                                                                                                   \
     { kernel##_##rows##x1, kernel##_##rows##x2, kernel##_##rows##x3, kernel##_##rows##x4 }
 #define TILE_TABLE(kernel)                                                                                                         \
