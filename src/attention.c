@@ -1,6 +1,7 @@
 /* heed_attention, and heed_attention_plan with heed_attention_run: check, plan, run. */
 #include "attention.h"
 
+#include "attention_small.h"
 #include "cpu.h"
 #include "dispatch.h"
 #include "error.h"
@@ -45,12 +46,15 @@ static enum heed_status run_plan(const struct attention_plan *plan, float *works
     return heed_schedule_run(plan->exec, (int)min_i64(plan->workers, mass_tasks), mass_tasks, run_mass, &run);
 }
 
+static enum heed_status check_exec(const struct heed_exec *exec, const struct heed_kernels **kernels) {
+    const enum heed_status status = heed_exec_check(exec);
+    return status ? status : heed_kernels_for(exec, kernels);
+}
+
 static enum heed_status check(const struct heed_attention *attention, const struct heed_exec *exec,
                               const struct heed_kernels **kernels) {
-    enum heed_status status = heed_attention_check(attention);
-    if (status == HEED_OK)
-        status = heed_exec_check(exec);
-    return status ? status : heed_kernels_for(exec, kernels);
+    const enum heed_status status = heed_attention_check(attention);
+    return status ? status : check_exec(exec, kernels);
 }
 
 static bool is_empty(const struct heed_attention *attention) { return attention->batch == 0 || attention->num_heads == 0; }
@@ -70,9 +74,14 @@ static enum heed_status plan_and_run(const struct heed_attention *attention, con
 
 HEED_API enum heed_status heed_attention(const struct heed_attention *attention, const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    enum heed_status status = check(attention, exec, &kernels);
+    const bool small = heed_attention_is_small(attention, exec);
+    enum heed_status status = small ? check_exec(exec, &kernels) : check(attention, exec, &kernels);
     if (status || is_empty(attention))
         return status;
+    if (small) {
+        heed_attention_small(attention, kernels);
+        return HEED_OK;
+    }
     const uint64_t callers = heed_fp_begin();
     status = plan_and_run(attention, exec, kernels);
     heed_fp_end(callers);

@@ -19,7 +19,7 @@ unsigned heed_cpu_costly(void);
 const char *heed_cpu_feature_names(void);
 
 /* The floating-point environment that the arithmetic needs: round to nearest, no flush to zero, no traps.  begin sets it and
- * returns the caller's, which end restores. */
+ * returns the caller's, which end restores; flags of exceptions are no part of it. */
 uint64_t heed_fp_begin(void);
 void heed_fp_end(uint64_t callers);
 

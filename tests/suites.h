@@ -12,6 +12,7 @@ Suite *kernels_suite(void);
 Suite *gemm_suite(void);
 Suite *softmax_suite(void);
 Suite *attention_suite(void);
+Suite *attention_small_suite(void);
 Suite *kv_cache_suite(void);
 Suite *options_suite(void);
 Suite *options_parts_suite(void);

@@ -13,12 +13,19 @@ unsigned heed_cpu_costly(void) { return 0; }
 
 const char *heed_cpu_feature_names(void) { return heed_cpu_features() & HEED_CPU_NEON ? "neon fma" : "fma"; }
 
-/* FPCR 0: round to nearest, no flush to zero, no traps, NaN payloads kept. */
+/* FPCR 0: round to nearest, no flush to zero, no traps, NaN payloads kept.  Written only where it is something else, for a write
+ * holds up the arithmetic after it. */
+static void set_control(uint64_t control) { __asm__ volatile("msr fpcr, %0" : : "r"(control)); }
+
 uint64_t heed_fp_begin(void) {
     uint64_t callers;
     __asm__ volatile("mrs %0, fpcr" : "=r"(callers));
-    __asm__ volatile("msr fpcr, %0" : : "r"(UINT64_C(0)));
+    if (callers != 0)
+        set_control(0);
     return callers;
 }
 
-void heed_fp_end(uint64_t callers) { __asm__ volatile("msr fpcr, %0" : : "r"(callers)); }
+void heed_fp_end(uint64_t callers) {
+    if (callers != 0)
+        set_control(callers);
+}
