@@ -9,9 +9,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <deque>
+#include <iterator>
 #include <new>
 
 #include "limits.h"
+#include "progress.h"
 
 namespace bench {
 namespace {
@@ -20,9 +23,13 @@ const int64_t huge_page = int64_t{2} << 20;
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/* The request that is running: Google Benchmark calls its function many times, and the data of one is enough in memory. */
+/* All that were added, in that order; a deque, so that they stay where they are. */
+std::deque<Benchmark> benchmarks;
+
+/* The benchmark that is running: Google Benchmark calls its function many times, and the data of one is enough in memory. */
 struct Running {
-    std::string name, error;
+    const Benchmark *benchmark = nullptr;
+    std::string error;
     std::unique_ptr<Work> work, plain;
 } running;
 
@@ -40,13 +47,16 @@ std::unique_ptr<Work> checked(const Maker &make, const heed_exec &exec, std::str
 }
 
 double bandwidth(const Request &request, const heed_exec &exec) {
-    return read_limit(exec.isa, exec.threads, std::max(request.bytes, request.working_set));
+    const double bytes = std::max(request.bytes, request.working_set);
+    return request.copies ? copy_limit(exec.isa, exec.threads, bytes) : read_limit(exec.isa, exec.threads, bytes);
 }
 
-void prepare(const std::string &name, const Request &request, const heed_exec &exec) {
-    if (running.name == name)
+void prepare(const Benchmark &benchmark, const heed_exec &exec) {
+    const Request &request = benchmark.request;
+    if (running.benchmark == &benchmark)
         return;
-    running = {name, "", nullptr, nullptr}; /* frees the last request's data before the next is made */
+    begin_progress(benchmark.name());
+    running = {&benchmark, "", nullptr, nullptr}; /* frees the last request's data before the next is made */
     try {
         bandwidth(request, exec); /* now, since it would evict the request's data later */
         running.work = checked(request.make, exec, running.error);
@@ -68,12 +78,13 @@ double peak_now(const heed_exec &exec) {
 }
 
 /* The share of the limit follows the roofline model (Williams, Waterman and Patterson 2009): no call can take less time than its
- * flops at the FMA peak, nor than its bytes at the read bandwidth of a working set as large.  Where a request reports bytes, those
- * alone count. */
+ * flops at the FMA peak, nor than its bytes at the read bandwidth of a working set as large.  Where a request is judged by bytes,
+ * those alone count. */
 void count(benchmark::State &state, const Request &request, const heed_exec &exec, double seconds, double peak) {
-    double compute = request.reports_bytes ? 0 : request.flops / peak;
+    double compute = request.figure == Figure::bytes ? 0 : request.flops / peak;
     double memory = request.bytes / bandwidth(request, exec);
-    if (!request.reports_bytes)
+    state.counters["seconds"] = seconds;
+    if (request.figure != Figure::bytes)
         state.counters["GFLOPS"] = request.flops / seconds / 1e9;
     if (memory > compute)
         state.counters["GBps"] = request.bytes / seconds / 1e9;
@@ -92,12 +103,15 @@ class Series {
             failed_ |= work_.call(exec_) != HEED_OK;
         seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
-    double seconds_per_call() const { return seconds_ / static_cast<double>(count_); }
+    double seconds_per_call() const {
+        return (own_ < work_.own_seconds() ? work_.own_seconds() - own_ : seconds_) / static_cast<double>(count_);
+    }
     bool failed() const { return failed_; }
 
   private:
     Work &work_;
     const heed_exec &exec_;
+    const double own_ = work_.own_seconds();
     double seconds_ = 0;
     int64_t count_ = 0;
     bool failed_ = false;
@@ -120,10 +134,11 @@ void time_calls(benchmark::State &state, const Request &request, const heed_exec
         state.counters["price"] = series.seconds_per_call() * request.plain_work / plain.seconds_per_call();
 }
 
-void run(benchmark::State &state, const std::string &name, const Request &request, const heed_exec &exec) {
-    prepare(name, request, exec);
+void run(benchmark::State &state, const Benchmark &benchmark) {
+    const heed_exec exec = exec_of(benchmark.isa.c_str(), benchmark.threads);
+    prepare(benchmark, exec);
     if (running.error.empty())
-        time_calls(state, request, exec);
+        time_calls(state, benchmark.request, exec);
     else
         state.SkipWithError(running.error.c_str());
 }
@@ -148,6 +163,13 @@ std::string message(const char *what, int64_t row, size_t column, double got, do
 const heed_exec scalar_exec = exec_of("scalar", 1);
 
 bool is_scalar(const std::string &isa) { return isa.compare(0, 6, "scalar") == 0; }
+
+std::vector<std::string> Plan::isas_on(int count) const {
+    std::vector<std::string> chosen;
+    std::copy_if(isas.begin(), isas.end(), std::back_inserter(chosen),
+                 [&](const std::string &isa) { return brief || count == 1 || !is_scalar(isa); });
+    return chosen;
+}
 
 Buffer::Buffer(int64_t floats) : floats_(floats) {
     static int64_t stagger = 0;
@@ -176,19 +198,34 @@ void Buffer::fill(float amplitude, uint64_t seed) {
     }
 }
 
+std::string Benchmark::name() const {
+    return request.group + "/" + isa + "/f32/" + request.shape + "/threads:" + std::to_string(threads);
+}
+
 void add(const Request &request, const std::string &isa, int threads) {
-    std::string name = request.group + "/" + isa + "/f32/" + request.shape + "/threads:" + std::to_string(threads);
-    auto body = [name, request, isa, threads](benchmark::State &state) {
-        run(state, name, request, exec_of(isa.c_str(), threads));
-    };
-    benchmark::RegisterBenchmark(name.c_str(), body)
-        ->ComputeStatistics("min", [](const std::vector<double> &v) { return summarize(v).min; })
-        ->ComputeStatistics("max", [](const std::vector<double> &v) { return summarize(v).max; });
+    const Benchmark &added = benchmarks.emplace_back(Benchmark{request, isa, threads});
+    benchmark::RegisterBenchmark(added.name().c_str(), [&added](benchmark::State &state) {
+        run(state, added);
+    })->ComputeStatistics("min", [](const std::vector<double> &v) {
+          return summarize(v).min;
+      })->ComputeStatistics("max", [](const std::vector<double> &v) { return summarize(v).max; });
+}
+
+const Benchmark &benchmark_of(const std::string &name) {
+    return *std::find_if(benchmarks.begin(), benchmarks.end(), [&name](const Benchmark &each) { return each.name() == name; });
+}
+
+std::vector<std::string> groups() {
+    std::vector<std::string> all;
+    for (const Benchmark &each : benchmarks)
+        if (std::find(all.begin(), all.end(), each.request.group) == all.end())
+            all.push_back(each.request.group);
+    return all;
 }
 
 void add_many(const Plan &plan, const std::function<std::vector<Request>(bool few, int threads)> &requests) {
     for (int threads : plan.threads)
-        for (const std::string &isa : plan.isas)
+        for (const std::string &isa : plan.isas_on(threads))
             if (!plan.brief || threads == plan.threads.back())
                 for (const Request &request : requests(plan.brief || is_scalar(isa), threads))
                     add(request, isa, threads);

@@ -20,7 +20,9 @@ std::vector<Shape> all_shapes() {
     for (int64_t head_dim : {32, 80, 96, 256})
         shapes.push_back({1, 8, 8, 1024, 1024, head_dim, false});
     shapes.push_back({1, 4, 1, 1024, 1024, 64, false});
-    shapes.push_back({1, 5, 1, 1000, 1000, 72, false});
+    shapes.push_back({1, 5, 1, 1000, 1000, 72, false}); /* and the nearest even shapes */
+    for (int64_t head_dim : {64, 80})
+        shapes.push_back({1, 5, 1, 1024, 1024, head_dim, false});
     for (int64_t keys : {1024, 4096, 32768})
         shapes.push_back({1, 32, 8, 1, keys, 128, false});
     shapes.push_back({1, 1, 1, 3, 3, 3, false});
@@ -35,11 +37,34 @@ std::vector<Shape> scalar_shapes() {
 }
 
 std::vector<Shape> brief_shapes() {
-    return {{1, 4, 2, 100, 300, 40, false}, {1, 4, 4, 130, 130, 64, true}, {1, 8, 2, 1, 700, 64, false}, {1, 1, 1, 3, 3, 3, false}};
+    return {{1, 4, 2, 100, 300, 40, false},
+            {1, 4, 4, 64, 64, 64, true},
+            {1, 4, 4, 130, 130, 64, true},
+            {1, 8, 2, 1, 700, 64, false},
+            {1, 1, 1, 3, 3, 3, false}};
+}
+
+/* In pictures: those that are nothing but a length and a head size, and the scalar kernels' largest. */
+std::string label_of(const Shape &shape) {
+    if (shape.queries == 3)
+        return "attention, 3 tokens";
+    if (shape.heads != shape.kv_heads || (shape.queries != 2048 && (shape.queries != 128 || shape.causal)))
+        return "";
+    return "attention" + std::string(shape.causal ? ", causal, " : ", ") + std::to_string(shape.queries) +
+           " tokens, D=" + std::to_string(shape.head_dim);
+}
+
+Curve curve_of(const Shape &shape) {
+    const bool plain = shape.heads == shape.kv_heads && (shape.head_dim == 64 || shape.head_dim == 128);
+    return {"head_dim " + std::to_string(shape.head_dim), shape.causal ? "causal" : "full", plain ? shape.queries : 0};
 }
 
 void add_shape(const Shape &shape, const std::string &isa, int threads) {
     Request request = request_of("attention", shape);
+    request.label = label_of(shape);
+    request.curve = curve_of(shape);
+    if (shape.queries == 3)
+        request.figure = Figure::time;
     request.make = [shape] { return std::make_unique<AttentionWork>(shape); };
     add(request, isa, threads);
 }
@@ -48,7 +73,7 @@ void add_shape(const Shape &shape, const std::string &isa, int threads) {
 
 void add_attention(const Plan &plan) {
     for (int threads : plan.threads)
-        for (const std::string &isa : plan.isas)
+        for (const std::string &isa : plan.isas_on(threads))
             for (const Shape &shape : plan.brief ? brief_shapes() : is_scalar(isa) ? scalar_shapes() : all_shapes())
                 add_shape(shape, isa, threads);
 }

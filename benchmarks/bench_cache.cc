@@ -10,7 +10,7 @@ namespace {
 
 /* --- heed_kv_append: a token of each of many sequences, or a chunk of one ---
  *
- * Every element is read and written once; the limit is the rate of plain reads over as many bytes. */
+ * Every element is read and written once; the limit is the rate of copies of as many bytes. */
 
 enum class Rope { none, half_split, interleaved };
 const char *const rope_names[] = {"plain", "rope-half-split", "rope-interleaved"};
@@ -136,7 +136,9 @@ Request append_request(const AppendShape &shape, Rope rope) {
     request.shape = "B" + std::to_string(shape.batch) + "_KV" + std::to_string(shape.kv_heads) + "_T" +
                     std::to_string(shape.tokens) + "_D" + std::to_string(shape.head_dim) + "_" + rope_names[static_cast<int>(rope)];
     request.bytes = 16.0 * static_cast<double>(shape.batch * shape.tokens * shape.kv_heads * shape.head_dim);
-    request.reports_bytes = true;
+    request.flops = rope == Rope::none ? 0 : 3.0 / 16 * request.bytes; /* a pair of the keys' elements takes six */
+    request.figure = Figure::bytes;
+    request.copies = true;
     request.make = [shape, rope] { return std::make_unique<AppendWork>(shape, rope); };
     if (rope != Rope::none)
         request.make_plain = [shape] { return std::make_unique<AppendWork>(shape, Rope::none); };
@@ -165,6 +167,7 @@ class PlannedWork : public AttentionWork {
 
 Request planned_request(const Shape &shape) {
     Request request = request_of("planned", shape);
+    request.figure = Figure::time;
     request.make = [shape] { return std::make_unique<PlannedWork>(shape); };
     request.make_plain = [shape] { return std::make_unique<AttentionWork>(shape); };
     return request;

@@ -50,6 +50,16 @@ Request cache_request(const Shape &shape, bool few, Storage::Kind kind, int64_t 
     Request request = plain_request(shape, few, kind == Storage::linear ? "linear" : "pages-of-" + std::to_string(page_tokens));
     request.make_plain = request.make;
     request.make = maker_of(shape, storage_of(shape, few, kind, page_tokens));
+    if (kind == Storage::linear && shape.queries == 1)
+        request.label = "decode, " + std::to_string(shape.keys) + " keys";
+    return request;
+}
+
+/* The same layer in every call, as the last level of cache holds it. */
+Request one_layer_request(const Shape &shape) {
+    Request request = request_of("decode", shape, "linear_one-layer");
+    request.label = "decode, " + std::to_string(shape.keys) + " keys, one layer";
+    request.make = maker_of(shape, {Storage::linear});
     return request;
 }
 
@@ -189,9 +199,9 @@ Request parts_request(const Shape &shape) {
 Request merge_request(const Shape &shape) {
     Request request = request_of("merge", shape);
     const int64_t chunks = (shape.keys + 255) / 256, rows = shape.heads * shape.queries;
-    request.flops = 0;
+    request.flops = 3.0 * static_cast<double>(rows * chunks * (shape.head_dim + 1));
     request.bytes = 4.0 * static_cast<double>(rows * (chunks * (shape.head_dim + 2) + shape.head_dim));
-    request.reports_bytes = true;
+    request.figure = Figure::bytes;
     request.make = [shape] { return std::make_unique<MergeWork>(shape); };
     return request;
 }
@@ -208,6 +218,8 @@ std::vector<Request> all_requests(int threads) {
         requests.push_back(cache_request(shape, few, Storage::linear));
         requests.push_back(cache_request(shape, few, Storage::paged));
     }
+    for (int64_t keys : {1024, 4096})
+        requests.push_back(one_layer_request({1, 32, 8, 1, keys, head_dim, true}));
     for (int64_t queries : {1, 512})
         requests.push_back(cache_request({1, 8, 2, queries, 4096 + queries, head_dim, true}, few, Storage::paged, 16));
     for (int64_t queries : {1, 4, 16})
@@ -229,6 +241,7 @@ std::vector<Request> few_requests(int threads) {
     requests.push_back(plain_request(one, few, "rows"));
     requests.push_back(cache_request(one, few, Storage::linear));
     requests.push_back(cache_request(one, few, Storage::paged));
+    requests.push_back(one_layer_request(one));
     requests.push_back(cache_request(chunk, few, Storage::paged, 16));
     requests.push_back(split_request({1, 8, 1, 4, 2000, 64, true}, few, threads));
     requests.push_back(tree_request({1, 8, 2, 16, 600, 64, false}, few));

@@ -76,13 +76,16 @@ std::string Gemm::check() {
 }
 
 void add_shape(const Shape &shape, bool packed, const std::string &isa, int threads) {
+    const std::string size = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
     Request request;
     request.group = "gemm";
-    request.shape =
-        std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k) + (packed ? "_packed" : "_plain");
+    request.shape = size + (packed ? "_packed" : "_plain");
     request.flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
     request.bytes = 4.0 * static_cast<double>(shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
-    request.reports_bytes = false;
+    if (shape.m == 3)
+        request.figure = Figure::time;
+    if (packed ? shape.n == 4096 || shape.m == 2048 || shape.m == 128 : shape.m == 64 || shape.m == 3)
+        request.label = "GEMM " + size + (packed ? ", packed" : "");
     request.make = [shape, packed] { return std::make_unique<Gemm>(shape, packed); };
     add(request, isa, threads);
 }
@@ -93,7 +96,7 @@ template <size_t n> std::vector<Shape> list(const Shape (&shapes)[n]) { return {
 
 void add_gemm(const Plan &plan) {
     for (int threads : plan.threads)
-        for (const std::string &isa : plan.isas)
+        for (const std::string &isa : plan.isas_on(threads))
             for (const Shape &shape : plan.brief ? list(brief_shapes) : is_scalar(isa) ? list(scalar_shapes) : list(all_shapes))
                 for (bool packed : {false, true})
                     add_shape(shape, packed, isa, threads);

@@ -1,8 +1,7 @@
 /* Row softmax: a block of attention scores in cache, one out of it, and a vocabulary's worth of logits.
  *
- * A softmax reads and writes every element once: 8 bytes of it count.  The limit is the rate of plain reads over a working set as
- * large as input and output together, so a softmax in L1 is held against L1's loads, and a large one against the memory's.  Out of
- * cache 1 is out of reach for a kernel whose stores have to fetch the line first; in cache the exponential is what counts. */
+ * A softmax reads and writes every element once: 8 bytes of it count.  The limit is the rate of copies within a working set as
+ * large as input and output together; in cache, where copies are fast, 1 is out of reach, for the exponential is what counts. */
 #include "bench.h"
 
 extern "C" {
@@ -25,6 +24,10 @@ const float amplitude = 8; /* of the inputs */
  * 16 * 1.45 = 70 u in base 2, which changes a weight by 49 u; the weight itself is off by 2 u.  That goes for the weight and for
  * the sum, whose additions are at most 16 + 4 + columns / 256 deep; the reciprocal and the product with it add 2 u. */
 Tolerance tolerance(int64_t columns) { return {0, (2 * 51 + 20 + static_cast<double>(columns) / 256 + 2) * 1.01 / 16777216.0}; }
+
+/* Of one element, for the roofline alone: the maximum, its difference, the factor, exp2 (two for the fraction, six multiply-adds,
+ * the power of two), the sum, and the product with its reciprocal. */
+const double flops = 20;
 
 class Softmax : public Work {
   public:
@@ -64,9 +67,11 @@ void add_shape(const Shape &shape, const std::string &isa, int threads) {
     Request request;
     request.group = "softmax";
     request.shape = std::to_string(shape.rows) + "x" + std::to_string(shape.columns);
-    request.flops = 0;
+    request.flops = flops * static_cast<double>(shape.rows * shape.columns);
     request.bytes = 8.0 * static_cast<double>(shape.rows * shape.columns);
-    request.reports_bytes = true;
+    request.figure = Figure::bytes;
+    request.copies = true;
+    request.label = "softmax " + request.shape;
     request.make = [shape] { return std::make_unique<Softmax>(shape); };
     add(request, isa, threads);
 }
@@ -77,7 +82,7 @@ template <size_t n> std::vector<Shape> list(const Shape (&shapes)[n]) { return {
 
 void add_softmax(const Plan &plan) {
     for (int threads : plan.threads)
-        for (const std::string &isa : plan.isas)
+        for (const std::string &isa : plan.isas_on(threads))
             for (const Shape &shape : plan.brief ? list(brief_shapes) : is_scalar(isa) ? list(scalar_shapes) : list(all_shapes))
                 add_shape(shape, isa, threads);
 }

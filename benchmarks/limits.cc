@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <thread>
@@ -38,7 +39,8 @@ struct Peak {
     std::vector<double> start, later;
 };
 std::map<std::pair<std::string, int>, Peak> peaks;
-std::map<std::tuple<std::string, int, int64_t>, double> bandwidths;
+std::map<std::tuple<std::string, int, int64_t>, Samples> reads;
+std::map<std::tuple<std::string, int, int64_t>, double> copies;
 
 const limit_probe *find_probe(const std::string &isa) {
     for (const limit_probe *probe : probes)
@@ -79,13 +81,28 @@ double measure_flops(const limit_probe &probe, int threads) {
     return static_cast<double>(rounds * probe.flops_per_round) * threads / seconds;
 }
 
-double measure_read(const limit_probe &probe, int threads, const Buffer &buffer, int64_t share) {
+/* Passes over each thread's share, until 32 MiB are through. */
+double measure_passes(int threads, int64_t share, const std::function<void(int)> &pass) {
     int64_t passes = 1 + (int64_t{32} << 20) / (share * threads);
     double seconds = seconds_on(threads, [&](int index) {
-        for (int64_t pass = 0; pass < passes; pass++)
-            probe.read(buffer.data() + index * (share / 4), share);
+        for (int64_t i = 0; i < passes; i++)
+            pass(index);
     });
     return static_cast<double>(passes * share) * threads / seconds;
+}
+
+/* Enough measurements for one of them to fall between disturbances. */
+std::vector<double> several(const std::function<double()> &measure) {
+    Clock::time_point enough = Clock::now() + std::chrono::milliseconds(50);
+    std::vector<double> all;
+    while (all.size() < 7 || Clock::now() < enough)
+        all.push_back(measure());
+    return all;
+}
+
+/* Of each thread; a smaller one than `least` would measure a loop's first and last turn. */
+int64_t share_of(double bytes, int threads, int64_t least) {
+    return std::max(least, static_cast<int64_t>(bytes) / threads / least * least);
 }
 
 } // namespace
@@ -110,16 +127,34 @@ bool measure_flops_limit(const std::string &isa, int threads, int count) {
     return true;
 }
 
-double read_limit(const std::string &isa, int threads, double bytes) {
-    const int64_t least = 4096; /* a smaller set would measure the loop's first and last turn */
-    int64_t share = std::max(least, static_cast<int64_t>(bytes) / threads / LIMIT_READ_STEP * LIMIT_READ_STEP);
-    auto [found, missing] = bandwidths.try_emplace({isa, threads, share}, 0.0);
+Samples measure_reads(const std::string &isa, int threads, double bytes) {
+    const int64_t share = share_of(bytes, threads, 4 * LIMIT_READ_STEP);
+    auto [found, missing] = reads.try_emplace({isa, threads, share}, Samples{});
     if (missing) {
         const limit_probe &probe = *find_probe(isa);
         Buffer buffer(share / 4 * threads);
-        Clock::time_point enough = Clock::now() + std::chrono::milliseconds(50);
-        for (int i = 0; i < 7 || Clock::now() < enough; i++)
-            found->second = std::max(found->second, measure_read(probe, threads, buffer, share));
+        found->second = summarize(several([&] {
+            return measure_passes(threads, share, [&](int index) { probe.read(buffer.data() + index * (share / 4), share); });
+        }));
+    }
+    return found->second;
+}
+
+double read_limit(const std::string &isa, int threads, double bytes) { return measure_reads(isa, threads, bytes).max; }
+
+double copy_limit(const std::string &isa, int threads, double bytes) {
+    const int64_t share = share_of(bytes, threads, 8 * LIMIT_READ_STEP), half = share / 2;
+    auto [found, missing] = copies.try_emplace({isa, threads, share}, 0.0);
+    if (missing) {
+        const limit_probe &probe = *find_probe(isa);
+        Buffer from(half / 4 * threads), to(half / 4 * threads);
+        for (auto copy : {probe.copy, probe.stream})
+            found->second = std::max(found->second, summarize(several([&] {
+                                                        return measure_passes(threads, share, [&](int index) {
+                                                            const int64_t start = index * (half / 4);
+                                                            copy(to.data() + start, from.data() + start, half);
+                                                        });
+                                                    })).max);
     }
     return found->second;
 }
@@ -135,6 +170,20 @@ std::vector<Noise> noise() {
     for (const auto &[key, peak] : peaks)
         all.push_back({key.first, key.second, summarize(peak.start), summarize(peak.later)});
     return all;
+}
+
+/* Measurements a few milliseconds long of a machine that has nothing else to do differ by less than `steady`; the later ones show
+ * one that has sped up or slowed down. */
+std::string noise_warning() {
+    const double steady = 0.05;
+    for (const Noise &each : noise()) {
+        double min = each.later.count ? std::min(each.start.median, each.later.median) : each.start.median;
+        double max = std::max(each.start.max, each.later.max);
+        if (max - min > steady * max)
+            return "this machine is too noisy to believe: the FMA peak of " + each.isa + " moves by " +
+                   std::to_string(std::lround(100 * (max - min) / max)) + " %";
+    }
+    return "";
 }
 
 } // namespace bench

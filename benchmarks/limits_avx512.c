@@ -5,5 +5,6 @@
 #define LIMIT_SUFFIX   "ps"
 #define LIMIT_FILL     "vbroadcastss"
 #define LIMIT_LOAD     "vmovups"
+#define LIMIT_STREAM   "vmovntps"
 #define LIMIT_LANES    16
 #include "limits_x86.h"

@@ -38,9 +38,28 @@ static void read_all(const void *data, int64_t bytes) {
                      : "cc", "memory", "v0", "v1");
 }
 
+#define COPY(store)                                                                                                                \
+    const char *p = from, *end = p + bytes;                                                                                        \
+    __asm__ volatile("1:\n\t"                                                                                                      \
+                     ".irp offset, 0,32,64,96,128,160,192,224,256,288,320,352,384,416,448,480\n\t"                                 \
+                     "ldp q0, q1, [%0, #\\offset]\n\t" store " q0, q1, [%1, #\\offset]\n\t"                                        \
+                     ".endr\n\t"                                                                                                   \
+                     "add %0, %0, #512\n\t"                                                                                        \
+                     "add %1, %1, #512\n\t"                                                                                        \
+                     "cmp %0, %2\n\t"                                                                                              \
+                     "b.lo 1b"                                                                                                     \
+                     : "+&r"(p), "+&r"(to)                                                                                         \
+                     : "r"(end)                                                                                                    \
+                     : "cc", "memory", "v0", "v1")
+
+static void copy_all(void *to, const void *from, int64_t bytes) { COPY("stp"); }
+static void stream_all(void *to, const void *from, int64_t bytes) { COPY("stnp"); }
+
 const struct limit_probe limit_neon = {
     .isa = "neon",
     .flops_per_round = 2 * 24 * 4 * 2,
     .multiply_add = multiply_add,
     .read = read_all,
+    .copy = copy_all,
+    .stream = stream_all,
 };

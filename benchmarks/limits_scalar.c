@@ -42,6 +42,22 @@ static void read_all(const void *data, int64_t bytes) {
                      : "cc", "memory", "xmm0");
 }
 
+static void copy_all(void *to, const void *from, int64_t bytes) {
+    const char *p = from, *end = p + bytes;
+    __asm__ volatile("1:\n\t"
+                     ".irp offset, 0,4,8,12,16,20,24,28,32,36,40,44,48,52,56,60\n\t"
+                     "movss \\offset(%0), %%xmm0\n\t"
+                     "movss %%xmm0, \\offset(%1)\n\t"
+                     ".endr\n\t"
+                     "add $64, %0\n\t"
+                     "add $64, %1\n\t"
+                     "cmp %2, %0\n\t"
+                     "jb 1b"
+                     : "+&r"(p), "+&r"(to)
+                     : "r"(end)
+                     : "cc", "memory", "xmm0");
+}
+
 #elif defined __aarch64__
 
 enum { FLOPS_PER_ROUND = 2 * 24 * 2 };
@@ -81,6 +97,22 @@ static void read_all(const void *data, int64_t bytes) {
                      : "cc", "memory", "v0");
 }
 
+static void copy_all(void *to, const void *from, int64_t bytes) {
+    const char *p = from, *end = p + bytes;
+    __asm__ volatile("1:\n\t"
+                     ".irp offset, 0,4,8,12,16,20,24,28,32,36,40,44,48,52,56,60\n\t"
+                     "ldr s0, [%0, #\\offset]\n\t"
+                     "str s0, [%1, #\\offset]\n\t"
+                     ".endr\n\t"
+                     "add %0, %0, #64\n\t"
+                     "add %1, %1, #64\n\t"
+                     "cmp %0, %2\n\t"
+                     "b.lo 1b"
+                     : "+&r"(p), "+&r"(to)
+                     : "r"(end)
+                     : "cc", "memory", "v0");
+}
+
 #else
 
 /* No assembly for this architecture: 16 chains in C.  Volatile ends keep the compiler from computing them beforehand. */
@@ -105,6 +137,13 @@ static void read_all(const void *data, int64_t bytes) {
         (void)p[i];
 }
 
+static void copy_all(void *to, const void *from, int64_t bytes) {
+    const volatile float *p = from;
+    volatile float *q = to;
+    for (int64_t i = 0; i < bytes / 4; i++)
+        q[i] = p[i];
+}
+
 #endif
 
 const struct limit_probe limit_scalar = {
@@ -112,4 +151,6 @@ const struct limit_probe limit_scalar = {
     .flops_per_round = FLOPS_PER_ROUND,
     .multiply_add = multiply_add,
     .read = read_all,
+    .copy = copy_all,
+    .stream = copy_all,
 };

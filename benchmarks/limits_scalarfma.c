@@ -5,5 +5,6 @@
 #define LIMIT_SUFFIX   "ss"
 #define LIMIT_FILL     "vmovss"
 #define LIMIT_LOAD     "vmovss"
+#define LIMIT_STREAM   "vmovss"
 #define LIMIT_LANES    1
 #include "limits_x86.h"

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
-#include <sstream>
+#include <map>
 #include <thread>
 
 #include "limits.h"
@@ -15,22 +16,23 @@
 namespace bench {
 namespace {
 
-/* Linux tells the model's name on x86, and only numbers on most ARM systems. */
+/* Linux tells the model's name on x86, which a virtual machine may shorten to a brand, and only numbers on most ARM systems. */
 std::string cpu_name() {
     std::ifstream file("/proc/cpuinfo");
-    std::string line, implementer, part;
-    auto value = [&line] { return line.substr(std::min(line.size(), line.find(':') + 2)); };
-    while (std::getline(file, line)) {
-        if (line.compare(0, 10, "model name") == 0)
-            return value();
-        if (line.compare(0, 15, "CPU implementer") == 0)
-            implementer = value();
-        if (line.compare(0, 8, "CPU part") == 0)
-            part = value();
+    std::map<std::string, std::string> facts; /* of the first CPU */
+    for (std::string line; std::getline(file, line);) {
+        const size_t colon = line.find(':');
+        if (colon != std::string::npos)
+            facts.emplace(line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1),
+                          line.substr(std::min(line.size(), colon + 2)));
     }
+    if (facts.count("model name"))
+        return facts["model name"] + ", family " + facts["cpu family"] + " model " + facts["model"];
     struct utsname names;
     std::string architecture = uname(&names) == 0 ? names.machine : "unknown";
-    return implementer.empty() ? architecture : architecture + ", implementer " + implementer + ", part " + part;
+    if (facts.count("CPU implementer"))
+        architecture += ", implementer " + facts["CPU implementer"] + ", part " + facts["CPU part"];
+    return architecture;
 }
 
 std::string compiler() {
@@ -48,31 +50,38 @@ std::string sizes(const int64_t (&bytes)[3]) {
     return text;
 }
 
-/* Reads from inside each cache and from far outside, in GB/s. */
-std::string bandwidths(const std::string &isa, int threads, const int64_t (&cache_bytes)[3]) {
-    std::ostringstream text;
-    text.precision(3);
+std::string spread(const Samples &samples, const char *unit) {
+    char text[120];
+    std::snprintf(text, sizeof text, "min %6.1f, median %6.1f, max %6.1f %s, %d times", samples.min / 1e9, samples.median / 1e9,
+                  samples.max / 1e9, unit, samples.count);
+    return text;
+}
+
+} // namespace
+
+std::vector<Level> read_levels(const std::string &isa, int threads) {
+    struct heed_info info = {};
+    heed_info(&info);
+    std::vector<Level> levels;
     const char *names[] = {"L1", "L2", "L3"};
     /* As far outside as memory allows: some servers report an L3 that is larger than what they give to one machine. */
     const double most = std::min(512e6, 0.125 * static_cast<double>(sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE)));
     for (int level = 0; level < 3; level++) {
         int sharers = level < 2 ? threads : 1; /* L1 and L2 belong to one core, half of each is surely there */
-        double bytes = std::min(most, static_cast<double>(cache_bytes[level] / 2 * sharers));
+        double bytes = std::min(most, static_cast<double>(info.cache_bytes[level] / 2 * sharers));
         if (bytes > 0)
-            text << names[level] << ' ' << read_limit(isa, threads, bytes) / 1e9 << ", ";
+            levels.push_back({names[level], measure_reads(isa, threads, bytes)});
     }
-    text << "memory " << read_limit(isa, threads, most) / 1e9 << " GB/s";
-    return text.str();
+    levels.push_back({"memory", measure_reads(isa, threads, most)});
+    return levels;
 }
 
-std::string peak(const Samples &samples) {
-    char text[96];
-    std::snprintf(text, sizeof text, "%.1f GFLOP/s best of %d, %.1f median, %.1f least", samples.max / 1e9, samples.count,
-                  samples.median / 1e9, samples.min / 1e9);
-    return text;
+std::string machine_line() {
+    std::time_t now = std::time(nullptr);
+    char date[32];
+    std::strftime(date, sizeof date, "%Y-%m-%d", std::localtime(&now));
+    return cpu_name() + "; " + compiler() + "; heed " + HEED_VERSION + "; " + date;
 }
-
-} // namespace
 
 std::vector<std::pair<std::string, std::string>> machine_context(const Plan &plan) {
     struct heed_info info = {};
@@ -89,10 +98,11 @@ std::vector<std::pair<std::string, std::string>> machine_context(const Plan &pla
     };
     if (!plan.brief)
         for (int threads : plan.threads)
-            context.emplace_back("read/" + plan.isas[0] + "/threads:" + std::to_string(threads),
-                                 bandwidths(plan.isas[0], threads, info.cache_bytes));
+            for (const Level &level : read_levels(plan.isas[0], threads))
+                context.emplace_back("read/" + plan.isas[0] + "/threads:" + std::to_string(threads) + "/" + level.name,
+                                     spread(level.rates, "GB/s"));
     for (const Noise &each : noise())
-        context.emplace_back("fma/" + each.isa + "/f32/threads:" + std::to_string(each.threads), peak(each.start));
+        context.emplace_back("fma/" + each.isa + "/f32/threads:" + std::to_string(each.threads), spread(each.start, "GFLOP/s"));
     return context;
 }
 

@@ -4,21 +4,27 @@
  *
  *   --short, or HEED_BENCH_SHORT=1   few small requests, a minute at most: does it run, and are its results right?
  *   BENCH_FILTER=regex               only benchmarks whose name matches, as --benchmark_filter
- *   HEED_BENCH_OUT=file              where the JSON goes, as --benchmark_out [build/bench.json, build/bench-short.json with
- * --short] HEED_ISA=name                    only that instruction set
+ *   HEED_BENCH_OUT=file              where the JSON goes, as --benchmark_out [build/bench.json; build/bench-short.json if short]
+ *   HEED_ISA=name                    only that instruction set
  *
- * The exit status is 1 if a result was wrong or a call failed, 2 if nothing could be run. */
+ * The pictures go to a folder beside the JSON file, named like it without its ending: build/bench/roofline-avx512.svg.
+ *
+ * The exit status is 1 if a result was wrong, a call failed or a picture could not be written, 2 if nothing could be run. */
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "bench.h"
+#include "first_call.h"
 #include "limits.h"
+#include "pictures.h"
+#include "progress.h"
 #include "report.h"
 
 namespace {
@@ -47,14 +53,18 @@ void add_defaults(std::vector<std::string> &words, bool brief) {
         add("--benchmark_out", environment("HEED_BENCH_OUT", brief ? "build/bench-short.json" : "build/bench.json"));
 }
 
-/* Google Benchmark does not make the folder of its output. */
-void make_folder(const std::vector<std::string> &words) {
+std::filesystem::path output_of(const std::vector<std::string> &words) {
     const std::string option = "--benchmark_out=";
     for (const std::string &word : words)
-        if (word.rfind(option, 0) == 0) {
-            std::error_code ignored; /* Google Benchmark says that it cannot write */
-            std::filesystem::create_directories(std::filesystem::path(word.substr(option.size())).parent_path(), ignored);
-        }
+        if (word.rfind(option, 0) == 0)
+            return word.substr(option.size());
+    return {};
+}
+
+/* Google Benchmark does not make the folder of its output. */
+void make_folder(const std::filesystem::path &output) {
+    std::error_code ignored; /* Google Benchmark says that it cannot write */
+    std::filesystem::create_directories(output.parent_path(), ignored);
 }
 
 /* Takes the options that are Google Benchmark's; false if there are others. */
@@ -96,9 +106,31 @@ bool measure_limits(const bench::Plan &plan) {
     return true;
 }
 
+/* As many as Google Benchmark would list: it alone knows what its filter lets through. */
+size_t count_benchmarks() {
+    std::vector<std::string> on = {"heed-bench", listing + "=true"}, off = {"heed-bench", listing + "=false"};
+    std::ostringstream names;
+    benchmark::ConsoleReporter reporter;
+    reporter.SetOutputStream(&names);
+    initialize(on);
+    const size_t count = benchmark::RunSpecifiedBenchmarks(&reporter);
+    initialize(off);
+    return count;
+}
+
 int list() { return benchmark::RunSpecifiedBenchmarks() == 0 ? 2 : 0; }
 
-int run(const bench::Plan &plan) {
+/* The last thing of a run, for it says how noisy that was. */
+bool draw(const bench::Plan &plan, const bench::Results &results, std::filesystem::path output) {
+    const std::string noise = bench::noise_warning();
+    bench::Scene scene = {results, plan.isas, plan.threads, bench::groups(), bench::machine_line()};
+    if (!noise.empty())
+        scene.caption += "\n" + noise;
+    return bench::write_pictures(scene, output.replace_extension("").string());
+}
+
+int run(const bench::Plan &plan, const std::filesystem::path &output) {
+    bench::start_progress(count_benchmarks());
     if (!measure_limits(plan))
         return 2;
     bench::Reporter reporter(plan);
@@ -106,18 +138,20 @@ int run(const bench::Plan &plan) {
         benchmark::AddCustomContext(key, value);
     if (benchmark::RunSpecifiedBenchmarks(&reporter) == 0)
         return 2;
-    return reporter.failures() ? 1 : 0;
+    const bool drawn = draw(plan, reporter.results(), output);
+    return reporter.failures() || !drawn ? 1 : 0;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+    bench::FirstCalls first_calls;
     std::vector<std::string> words(argv, argv + argc);
     auto end = std::remove(words.begin(), words.end(), "--short");
     bool brief = end != words.end() || environment("HEED_BENCH_SHORT", "0") != "0";
     words.erase(end, words.end());
     add_defaults(words, brief);
-    make_folder(words);
+    make_folder(output_of(words));
     bench::Plan plan;
     if (!initialize(words) || !make_plan(brief, plan))
         return 2;
@@ -127,7 +161,8 @@ int main(int argc, char **argv) {
     bench::add_options(plan);
     bench::add_decode(plan);
     bench::add_cache(plan);
-    int status = has_option(words, listing) ? list() : run(plan);
+    bench::add_first_call(plan, first_calls);
+    int status = has_option(words, listing) ? list() : run(plan, output_of(words));
     benchmark::Shutdown();
     return status;
 }

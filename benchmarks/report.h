@@ -4,49 +4,39 @@
 
 #include <benchmark/benchmark.h>
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench.h"
-#include "limits.h"
+#include "results.h"
 
 namespace bench {
 
 /* What the header and the JSON file say about machine and build, in this order: CPU, compiler, limits and the like. */
 std::vector<std::pair<std::string, std::string>> machine_context(const Plan &plan);
+/* The same in a line, under pictures. */
+std::string machine_line();
 
 class Reporter : public benchmark::BenchmarkReporter {
   public:
-    explicit Reporter(const Plan &plan) : plan_(plan), context_(machine_context(plan)) {}
+    explicit Reporter(const Plan &plan) : context_(machine_context(plan)) {}
     const std::vector<std::pair<std::string, std::string>> &context() const { return context_; }
     bool ReportContext(const Context &context) override;
     void ReportRuns(const std::vector<Run> &runs) override;
     void Finalize() override;
 
+    const Results &results() const { return results_; }
     /* Benchmarks that ended with an error, a wrong result among them. */
     int failures() const { return failures_; }
 
   private:
-    struct Result {
-        std::string unit;
-        Samples rate, of_limit, price;
-    };
-    struct Group {
-        std::vector<std::string> shapes;                               /* in the order of the run */
-        std::map<std::pair<std::string, std::string>, Result> results; /* by shape and ISA */
-        bool has_prices = false;
-    };
-    void remember(const std::string &name, const Result &result);
-    static std::string cell(const Result &result, double base, bool has_prices);
-    void print_group(const std::string &title, const Group &group) const;
-
-    const Plan plan_;
     const std::vector<std::pair<std::string, std::string>> context_;
     int failures_ = 0;
-    std::map<std::string, Group> groups_; /* by group and thread count */
+    Results results_;
 };
+
+/* A table for each group, thread count and figure: the instruction sets side by side. */
+void print_tables(const Results &results);
 
 } // namespace bench
 

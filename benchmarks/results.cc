@@ -1,0 +1,67 @@
+/* See results.h. */
+#include "results.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace bench {
+namespace {
+
+bool is_on(const Result &result, const std::string &group, const std::string &isa, int threads) {
+    return result.request().group == group && result.benchmark->isa == isa && result.benchmark->threads == threads;
+}
+
+double size_of(const Request &request) { return request.figure == Figure::bytes ? request.bytes : request.flops; }
+
+} // namespace
+
+const Result *Results::find(const Request &request, const std::string &isa, int threads) const {
+    for (const Result &result : all_)
+        if (is_on(result, request.group, isa, threads) && result.request().shape == request.shape)
+            return &result;
+    return nullptr;
+}
+
+const Result *Results::nearest(const Request &request, const std::string &isa, int threads) const {
+    const Result *best = find(request, isa, threads);
+    if (best)
+        return best;
+    const auto distance = [&request](const Result &result) {
+        return std::fabs(std::log(size_of(result.request()) / size_of(request)));
+    };
+    for (const Result &result : all_)
+        if (is_on(result, request.group, isa, threads) && result.request().figure == request.figure &&
+            (!best || distance(result) < distance(*best)))
+            best = &result;
+    return best;
+}
+
+std::string figure_of(const Result &result) {
+    switch (result.request().figure) {
+    case Figure::bytes:
+        return format_rate(result.gbps()) + " GB/s";
+    case Figure::time:
+        return format_time(result.seconds.median);
+    default:
+        return format_rate(result.gflops()) + " GFLOP/s";
+    }
+}
+
+std::string format_rate(double rate) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*f", rate < 1 ? 3 : rate < 10 ? 2 : 1, rate);
+    return rate > 0 ? text : "-";
+}
+
+std::string format_time(double seconds) {
+    const char *units[] = {"ns", "us", "ms", "s"};
+    double value = seconds * 1e9;
+    int unit = 0;
+    for (; value >= 1000 && unit < 3; unit++)
+        value /= 1000;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*f %s", value < 100 ? 1 : 0, value, units[unit]);
+    return text;
+}
+
+} // namespace bench
