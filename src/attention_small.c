@@ -186,46 +186,40 @@ static void load_values(struct small_head *h, const float *values) {
 }
 
 static void score(struct small_head *h) {
-    const struct heed_kernels *kernels = h->kernels;
-    const int tile_rows = kernels->tile_rows, columns = smaller(kernels->tile_columns, h->columns);
     const int64_t head_dim = h->request->head_dim;
-    int shifted[MOST_ROWS];
-    const int *ends = h->ends;
-    for (int at = 0; at < h->keys; at += columns) {
-        for (int row = 0; at > 0 && row < h->rows; row++)
-            shifted[row] = h->ends[row] - at;
-        ends = at > 0 ? shifted : ends;
-        for (int row = 0; row < h->rows; row += tile_rows)
-            kernels->score_tile(&(struct heed_score_tile){.rows = smaller(tile_rows, h->rows - row),
-                                                          .columns = columns,
-                                                          .first = at == 0,
-                                                          .head_dim = head_dim,
-                                                          .query = h->query + row * head_dim,
-                                                          .ldq = head_dim,
-                                                          .keys = h->panel + at,
-                                                          .ldk = h->columns,
-                                                          .ends = ends + row,
-                                                          .s = h->scores + row * HEED_CHUNK + at,
-                                                          .row_max = h->row_max + row * HEED_SUM_LANES});
-    }
+    h->kernels->score_panel(&(struct heed_score_panel){.rows = h->rows,
+                                                       .columns = h->columns,
+                                                       .hides = h->ends[0] < h->columns,
+                                                       .head_dim = head_dim,
+                                                       .query = h->query,
+                                                       .ldq = head_dim,
+                                                       .keys = h->panel,
+                                                       .ldk = h->columns,
+                                                       .begins = begins,
+                                                       .ends = h->ends,
+                                                       .s = h->scores,
+                                                       .row_max = h->row_max});
+    h->kernels->exp_rows(&(struct heed_exp_rows){.rows = h->rows,
+                                                 .begins = begins,
+                                                 .ends = h->ends,
+                                                 .s = h->scores,
+                                                 .row_max = h->row_max,
+                                                 .chunk_max = h->max,
+                                                 .chunk_sum = h->sum});
 }
 
 static void weigh_values(struct small_head *h) {
-    const struct heed_kernels *kernels = h->kernels;
-    const int tile_rows = kernels->tile_rows, tile_columns = kernels->tile_columns, width = (int)h->request->value_dim;
-    for (int row = 0; row < h->rows; row += tile_rows)
-        for (int d = 0; d < width; d += tile_columns)
-            kernels->value_tile(&(struct heed_value_tile){.rows = smaller(tile_rows, h->rows - row),
-                                                          .columns = smaller(tile_columns, width - d),
-                                                          .begins = begins,
-                                                          .ends = h->ends + row,
-                                                          .p = h->scores + row * HEED_CHUNK,
-                                                          .values = &h->values,
-                                                          .piece_keys = HEED_CHUNK,
-                                                          .offset = d,
-                                                          .ldv = h->value_ld,
-                                                          .o = h->output + row * h->output_ld + d,
-                                                          .ldo = h->output_ld});
+    h->kernels->value_rows(&(struct heed_value_rows){.rows = h->rows,
+                                                     .columns = h->request->value_dim,
+                                                     .begins = begins,
+                                                     .ends = h->ends,
+                                                     .p = h->scores,
+                                                     .values = &h->values,
+                                                     .piece_keys = HEED_CHUNK,
+                                                     .ldv = h->value_ld,
+                                                     .panel = HEED_PANEL,
+                                                     .o = h->output,
+                                                     .ldo = h->output_ld});
 }
 
 static void finish(const struct small_head *h, float *output) {
@@ -244,13 +238,6 @@ static void attend(struct small_head *h, int64_t batch, int64_t head) {
     load_keys(h, r->key.data + batch * r->key.batch_stride + head * r->key.head_stride);
     load_values(h, r->value.data + batch * r->value.batch_stride + head * r->value.head_stride);
     score(h);
-    h->kernels->exp_rows(&(struct heed_exp_rows){.rows = h->rows,
-                                                 .begins = begins,
-                                                 .ends = h->ends,
-                                                 .s = h->scores,
-                                                 .row_max = h->row_max,
-                                                 .chunk_max = h->max,
-                                                 .chunk_sum = h->sum});
     weigh_values(h);
     finish(h, r->output.data + batch * r->output.batch_stride + first * r->output.head_stride);
 }
