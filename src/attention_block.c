@@ -53,12 +53,20 @@ static void place_arrays(struct attention_block *block, float *workspace) {
     block->mass = workspace + layout->mass;
 }
 
+/* How many rows from this one on lie one stride apart: all, or the query heads of one token. */
+static int64_t rows_apart(const struct attention_block *block, int64_t row) {
+    const int64_t group = block->plan->group, left = block->rows - row;
+    return group == 1 ? left : min_i64(left, group - (block->first + row) % group);
+}
+
 static void load_queries(const struct attention_block *block) {
     const struct heed_attention *request = block->plan->request;
     const struct heed_input *view = &request->query;
-    for (int64_t i = 0; i < block->rows; i++) {
-        const float *query = view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, i);
-        block->kernels->scale(query, request->head_dim, block->plan->query_factor, block->query + i * request->head_dim);
+    const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, head_dim = request->head_dim;
+    for (int64_t i = 0, n; i < block->rows; i += n) {
+        n = rows_apart(block, i);
+        block->kernels->scale_rows(view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, i),
+                                   stride, n, head_dim, block->plan->query_factor, block->query + i * head_dim, head_dim);
     }
 }
 
@@ -88,19 +96,29 @@ void heed_block_open(struct attention_block *block, const struct attention_plan 
         heed_block_load_relative(block, shared);
 }
 
+static void fill_ranges(const struct attention_block *block, int rows, int begin, int end) {
+    for (int i = 0; i < rows; i++)
+        block->begins[i] = begin;
+    for (int i = 0; i < rows; i++)
+        block->ends[i] = end;
+}
+
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows) {
     const struct heed_attention *request = block->plan->request;
     const struct attention_chunk *chunk = &block->chunk;
     const int64_t group = block->plan->group, row = block->first + from, end = chunk->start + chunk->n;
     const struct attention_range first = heed_attention_range(request, &block->sequence, row / group);
     const struct attention_range last = heed_attention_range(request, &block->sequence, (row + rows - 1) / group);
-    const bool all_seen = last.begin <= chunk->start && first.end >= end;
+    if (last.begin <= chunk->start && first.end >= end) {
+        fill_ranges(block, rows, 0, chunk->n);
+        return true;
+    }
     struct attention_range range = first;
     int64_t token = row / group, head = row % group;
     for (int i = 0; i < rows; i++) {
-        block->begins[i] = all_seen ? 0 : (int)max_i64(0, min_i64(range.begin - chunk->start, chunk->n));
-        block->ends[i] = all_seen ? chunk->n : (int)max_i64(0, min_i64(range.end - chunk->start, chunk->n));
-        if (++head == group && !all_seen) {
+        block->begins[i] = (int)max_i64(0, min_i64(range.begin - chunk->start, chunk->n));
+        block->ends[i] = (int)max_i64(0, min_i64(range.end - chunk->start, chunk->n));
+        if (++head == group) {
             head = 0;
             range = heed_attention_range(request, &block->sequence, ++token);
         }
@@ -221,12 +239,20 @@ static struct attention_range fill_unseen(const struct attention_block *block, c
     return range;
 }
 
+static void finish_outputs(const struct attention_block *block) {
+    const struct heed_output *view = &block->plan->request->output;
+    const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, ld = block->plan->output_ld;
+    for (int64_t i = 0, n; view->data && i < block->rows; i += n) {
+        n = rows_apart(block, i);
+        block->kernels->finish_rows(block->output + i * ld, ld, block->sum + i, n, block->plan->request->value_dim,
+                                    heed_block_output_row(block, view, i), stride);
+    }
+}
+
+/* What is wanted of a row beside its output. */
 static void finish_row(const struct attention_block *block, float *shared, int64_t row) {
     const struct heed_attention *request = block->plan->request;
     const float max = block->max[row], sum = block->sum[row];
-    if (request->output.data)
-        block->kernels->finish_row(block->output + row * block->plan->output_ld, request->value_dim, sum,
-                                   heed_block_output_row(block, &request->output, row));
     if (request->lse.data)
         *heed_block_output_row(block, &request->lse, row) = heed_log_sum_exp(max, sum);
     if (request->weights.data) {
@@ -241,6 +267,16 @@ static void finish_row(const struct attention_block *block, float *shared, int64
         final[0] = max;
         final[1] = sum;
     }
+}
+
+static void finish_rows(const struct attention_block *block, float *shared) {
+    const struct heed_attention *request = block->plan->request;
+    const bool has_more = request->lse.data || request->weights.data || request->scores.data || request->mass.data;
+    if (request->states.output.data)
+        heed_block_keep_unseen_states(block);
+    finish_outputs(block);
+    for (int64_t row = 0; has_more && row < block->rows; row++)
+        finish_row(block, shared, row);
 }
 
 /* A part of the chunks of a head's only block. */
@@ -258,10 +294,7 @@ static bool run_split(const struct attention_plan *plan, int64_t task, float *sh
         return true;
     heed_block_start_states(&block);
     heed_block_merge_states(&block, shared);
-    if (plan->request->states.output.data)
-        heed_block_keep_unseen_states(&block);
-    for (int64_t row = 0; row < block.rows; row++)
-        finish_row(&block, shared, row);
+    finish_rows(&block, shared);
     return true;
 }
 
@@ -277,9 +310,6 @@ bool heed_attention_block(const struct attention_plan *plan, int64_t task, float
     heed_block_start_states(&block);
     if (!attend_chunks(&block, shared, block.first_chunk, block.last_chunk))
         return false;
-    if (plan->request->states.output.data)
-        heed_block_keep_unseen_states(&block);
-    for (int64_t row = 0; row < block.rows; row++)
-        finish_row(&block, shared, row);
+    finish_rows(&block, shared);
     return true;
 }

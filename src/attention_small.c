@@ -154,14 +154,12 @@ static void lay_out(struct small_head *h) {
 
 static void load_queries(struct small_head *h, const float *query) {
     const struct heed_attention *r = h->request;
-    float *to = h->query;
-    if (h->group == 1 && r->query.token_stride == r->head_dim) {
-        h->kernels->scale(query, r->query_tokens * r->head_dim, h->factor, to);
-        return;
-    }
-    for (int64_t token = 0; token < r->query_tokens; token++)
-        for (int head = 0; head < h->group; head++, to += r->head_dim)
-            h->kernels->scale(query + token * r->query.token_stride + head * r->query.head_stride, r->head_dim, h->factor, to);
+    const int64_t head_dim = r->head_dim, each = h->group * head_dim;
+    if (h->group == 1)
+        h->kernels->scale_rows(query, r->query.token_stride, r->query_tokens, head_dim, h->factor, h->query, head_dim);
+    for (int64_t token = 0; h->group > 1 && token < r->query_tokens; token++)
+        h->kernels->scale_rows(query + token * r->query.token_stride, r->query.head_stride, h->group, head_dim, h->factor,
+                               h->query + token * each, head_dim);
 }
 
 /* Kernels read whole vectors: what there is besides is 0, for the leftovers of a stack may be denormal, and slow. */
@@ -224,11 +222,12 @@ static void weigh_values(struct small_head *h) {
 
 static void finish(const struct small_head *h, float *output) {
     const struct heed_attention *r = h->request;
-    const float *from = h->output, *sum = h->sum;
-    for (int64_t token = 0; token < r->query_tokens; token++)
-        for (int head = 0; head < h->group; head++, from += h->output_ld)
-            h->kernels->finish_row(from, r->value_dim, *sum++,
-                                   output + token * r->output.token_stride + head * r->output.head_stride);
+    const int64_t ld = h->output_ld, each = h->group * ld;
+    if (h->group == 1)
+        h->kernels->finish_rows(h->output, ld, h->sum, r->query_tokens, r->value_dim, output, r->output.token_stride);
+    for (int64_t token = 0; h->group > 1 && token < r->query_tokens; token++)
+        h->kernels->finish_rows(h->output + token * each, ld, h->sum + token * h->group, h->group, r->value_dim,
+                                output + token * r->output.token_stride, r->output.head_stride);
 }
 
 static void attend(struct small_head *h, int64_t batch, int64_t head) {

@@ -136,10 +136,10 @@ struct heed_kernels {
 
     /* y[i] = x[i] * factor + 0; NaNs become the one NaN. */
     void (*store_row)(const float *x, int64_t n, float factor, float *y);
-    /* y[i] = x[i] * factor */
-    void (*scale)(const float *x, int64_t n, float factor, float *y);
-    /* y[i] = x[i] * (1 / sum) + 0; 0 if sum is 0; NaNs become the one NaN.  x is readable up to n rounded up to whole vectors. */
-    void (*finish_row)(const float *x, int64_t n, float sum, float *y);
+    /* y[i][j] = x[i][j] * factor */
+    void (*scale_rows)(const float *x, int64_t ldx, int64_t rows, int64_t n, float factor, float *y, int64_t ldy);
+    /* y[i][j] = x[i][j] * (1 / sum[i]) + 0; 0 if sum[i] is 0; NaNs become the one NaN. */
+    void (*finish_rows)(const float *x, int64_t ldx, const float *sum, int64_t rows, int64_t n, float *y, int64_t ldy);
     /* w[i] = exp2(w[i] - max) * (1 / sum); 0 if sum is 0; NaNs become the one NaN. */
     void (*weights_row)(float *w, int64_t n, float max, float sum);
     /* y = softmax(factor * x) over n elements; y may be x. */

@@ -149,10 +149,11 @@ static void merge_columns(const struct merge_run *run, const struct merge_row *r
     *max = old_max[0];
     *sum = old_sum[0];
     if (request->output.data)
-        run->kernels->finish_row(
-            output, n, *sum,
+        run->kernels->finish_rows(
+            output, 0, sum, 1, n,
             request->output.data + column +
-                offset_of(row, request->output.batch_stride, request->output.head_stride, request->output.token_stride));
+                offset_of(row, request->output.batch_stride, request->output.head_stride, request->output.token_stride),
+            0);
 }
 
 static bool merge_task(void *context, int64_t task, int worker) {

@@ -130,7 +130,7 @@ START_TEST(test_dispatch_tables_are_sane) {
         ck_assert_msg(!last || t->lanes <= last->lanes, "%s comes before %s", last ? last->name : "", t->name);
         ck_assert(t->pack && t->pack_transposed && t->store_keys && t->gemm_tile && t->score_panel && t->exp_rows && t->merge_rows);
         ck_assert(t->value_rows && t->softcap_row && t->add_row && t->alibi_row && t->hide_row && t->seal_row && t->merge_row);
-        ck_assert(t->mass_row && t->store_row && t->scale && t->finish_row && t->weights_row && t->softmax_row && t->rope &&
+        ck_assert(t->mass_row && t->store_row && t->scale_rows && t->finish_rows && t->weights_row && t->softmax_row && t->rope &&
                   t->exp2 && t->log);
         if (!(t->requires & ~features))
             ck_assert_ptr_eq(heed_kernels_usable_with(features, 0, usable++), t);

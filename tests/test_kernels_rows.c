@@ -26,9 +26,13 @@ struct row {
 };
 typedef void row_kernel(const struct heed_kernels *table, const struct row *row);
 
-static void call_scale(const struct heed_kernels *table, const struct row *r) { table->scale(r->x, r->n, r->factor, r->y); }
+static void call_scale_rows(const struct heed_kernels *table, const struct row *r) {
+    table->scale_rows(r->x, 0, 1, r->n, r->factor, r->y, 0);
+}
 static void call_store_row(const struct heed_kernels *table, const struct row *r) { table->store_row(r->x, r->n, r->factor, r->y); }
-static void call_finish_row(const struct heed_kernels *table, const struct row *r) { table->finish_row(r->x, r->n, r->sum, r->y); }
+static void call_finish_rows(const struct heed_kernels *table, const struct row *r) {
+    table->finish_rows(r->x, 0, &r->sum, 1, r->n, r->y, 0);
+}
 static void call_softmax_row(const struct heed_kernels *table, const struct row *r) {
     table->softmax_row(r->x, r->n, r->factor, r->y);
 }
@@ -45,9 +49,9 @@ static const struct row_test {
     bool reads_vectors; /* x is read up to whole vectors */
     bool nonpositive;   /* x <= 0 */
 } row_tests[] = {
-    {"scale", call_scale, ANY_NAN, false, false, false},
+    {"scale_rows", call_scale_rows, ANY_NAN, false, false, false},
     {"store_row", call_store_row, SAME_BITS, false, false, false},
-    {"finish_row", call_finish_row, SAME_BITS, false, true, false},
+    {"finish_rows", call_finish_rows, SAME_BITS, false, false, false},
     {"softmax_row", call_softmax_row, SAME_BITS, true, false, false},
     {"weights_row", call_weights_row, SAME_BITS, true, false, false},
     {"exp2", call_exp2, ANY_NAN, false, false, true},

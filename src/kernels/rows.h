@@ -1,10 +1,15 @@
-/* Passes over single rows: scaling queries, finishing outputs and attention weights, row softmax.  Contracts in src/kernels.h. */
+/* Passes over rows: scaling queries, finishing outputs and attention weights, row softmax.  Contracts in src/kernels.h. */
 #ifndef HEED_KERNELS_ROWS_H
 #define HEED_KERNELS_ROWS_H
 
-static void scale(const float *x, int64_t n, float factor, float *y) {
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        v_store_n(y + i, v_mul(v_load_n(x + i, n - i), v_set1(factor)), n - i);
+static void scale_rows(const float *x, int64_t ldx, int64_t rows, int64_t n, float factor, float *y, int64_t ldy) {
+    const vf by = v_set1(factor);
+    for (; rows > 0; rows--, x += ldx, y += ldy) {
+        int64_t i = 0;
+        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, v_mul(v_load(x + i), by));
+        if (i < n)
+            v_store_n(y + i, v_mul(v_load_n(x + i, n - i), by), n - i);
+    }
 }
 
 static void store_row(const float *x, int64_t n, float factor, float *y) {
@@ -18,14 +23,20 @@ static void fill(float *y, int64_t n, float value) {
 }
 
 /* The sum of a zero and +0 is +0: tiles that start from +0 and rows that were merged once more often end with the same sign. */
-static void finish_row(const float *x, int64_t n, float sum, float *y) {
-    const vf reciprocal = v_set1(1.0f / sum);
-    if (sum == 0.0f) {
-        fill(y, n, 0.0f);
-        return;
+INLINE vf finished(vf x, vf reciprocal) { return v_one_nan(v_add(v_mul(x, reciprocal), v_zero())); }
+
+static void finish_rows(const float *x, int64_t ldx, const float *sum, int64_t rows, int64_t n, float *y, int64_t ldy) {
+    for (; rows > 0; rows--, x += ldx, y += ldy, sum++) {
+        const vf reciprocal = v_set1(1.0f / *sum);
+        int64_t i = 0;
+        if (*sum == 0.0f) {
+            fill(y, n, 0.0f);
+            continue;
+        }
+        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, finished(v_load(x + i), reciprocal));
+        if (i < n)
+            v_store_n(y + i, finished(v_load_n(x + i, n - i), reciprocal), n - i);
     }
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        v_store_n(y + i, v_one_nan(v_add(v_mul(v_load(x + i), reciprocal), v_zero())), n - i);
 }
 
 /* A NaN weight makes the sum NaN, so the sum alone tells whether a row needs the one NaN. */

@@ -46,21 +46,36 @@ INLINE void score_tile_body(const int rows, const int vectors, const struct heed
 
 TILE_SHAPES(score_tile, (const struct heed_score_panel *panel, int row, int end, int column), panel, row, end, column)
 
+typedef void score_shape(const struct heed_score_panel *panel, int row, int end, int column);
+
+/* Rows [row, end) with up to `vectors` vectors of keys.  Tiles that see them all follow one another; those that see fewer, on the
+ * diagonal of a causal mask or at the end of the keys, take as many vectors as they need. */
+INLINE void score_columns(const struct heed_score_panel *panel, int row, int end, int column, int vectors) {
+    static score_shape *const shapes[6][4] = TILE_TABLE(score_tile);
+    const int key = panel->key + column;
+    for (int rows, stop; row < end; row = stop) {
+        rows = smaller(TILE_ROWS, end - row);
+        stop = row + rows;
+        int needed = (panel->ends[stop - 1] - key + VF_LANES - 1) / VF_LANES;
+        if (needed >= vectors) {
+            needed = vectors;
+            stop = rows < TILE_ROWS ? end : end - (end - row) % TILE_ROWS;
+        }
+        shapes[rows - 1][needed - 1](panel, row, stop, column);
+    }
+}
+
 /* By columns, which stay in L1 while all rows use them.  The tiles that see any of them follow one another. */
 static void score_panel(const struct heed_score_panel *panel) {
-    static void (*const shapes[6][4])(const struct heed_score_panel *panel, int row, int end, int column) = TILE_TABLE(score_tile);
-    const int last = panel->rows - 1, whole = panel->rows - panel->rows % TILE_ROWS;
+    const int last = panel->rows - 1;
     for (int column = 0; column < panel->columns; column += TILE_COLUMNS) {
         const int columns = smaller(TILE_COLUMNS, panel->columns - column), key = panel->key + column;
-        const int vectors = columns / VF_LANES;
         int row = 0, end = panel->rows;
         while (row < end && panel->ends[smaller(row + TILE_ROWS - 1, last)] <= key)
             row += TILE_ROWS;
         while (end > row && score_lanes_begin(panel->begins[(end - 1) / TILE_ROWS * TILE_ROWS]) >= key + columns)
             end = (end - 1) / TILE_ROWS * TILE_ROWS;
-        shapes[TILE_ROWS - 1][vectors - 1](panel, row, smaller(end, whole), column);
-        if (end > whole)
-            shapes[end - whole - 1][vectors - 1](panel, larger(row, whole), end, column);
+        score_columns(panel, row, end, column, columns / VF_LANES);
     }
 }
 
