@@ -17,12 +17,16 @@
 enum {
     HEED_PANEL = 64,     /* columns of a packed panel, on every instruction set */
     HEED_SUM_LANES = 16, /* partial sums of a softmax denominator; part of the arithmetic */
-    HEED_MAX_TILE_ROWS = 8
+    HEED_MAX_TILE_ROWS = 8,
+    HEED_LINE = 16 /* floats of a cache line, as far as prefetching is concerned */
 };
 
 /* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] *
  * b[p][j]. rows <= tile_rows; columns <= tile_columns; b is readable up to columns rounded up to whole vectors; c is written for
- * `columns` only. c may be acc (same pointer and stride). */
+ * `columns` only. c may be acc (same pointer and stride).
+ *
+ * What comes next is advice, prefetched and never read: of rows of a, lda apart, k elements, and with every HEED_LINE steps
+ * next_lines cache lines from next_b on, next_step elements apart.  NULL and 0: nothing. */
 struct heed_gemm_tile {
     int rows, columns;
     int64_t k;
@@ -35,6 +39,9 @@ struct heed_gemm_tile {
     float alpha, beta;
     float *c;
     int64_t ldc;
+    const float *next_a, *next_b;
+    int64_t next_step;
+    int next_lines;
 };
 
 /* Scores of a few queries with one panel of a chunk's keys, by tiles: s[i][key + j] = chain over d of query[i][d] * keys[d][j] for
