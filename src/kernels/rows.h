@@ -55,28 +55,39 @@ static void weights_row(float *w, int64_t n, float max, float sum) {
         v_store_n(w + i, v_mul(v_exp2(v_sub(v_load_n(w + i, n - i), base)), reciprocal), n - i);
 }
 
-INLINE float softmax_max(const float *x, int64_t n, vf sign) {
+/* The larger the input the larger the weight, or the smaller if the factor is negative: of such a row, the opposite is taken. */
+INLINE vf softmax_load(const float *x, int64_t n, const bool negative) {
+    return negative ? v_mul(v_load_n(x, n), v_set1(-1.0f)) : v_load_n(x, n);
+}
+
+INLINE float softmax_max(const float *x, int64_t n, const bool negative) {
     vf max[4];
     int64_t i = 0;
     UNROLL for (int v = 0; v < 4; v++) max[v] = v_set1(-INFINITY);
     for (; i + 4 * VF_LANES <= n; i += 4 * VF_LANES)
-        UNROLL for (int v = 0; v < 4; v++) max[v] = v_max(v_mul(v_load(x + i + v * VF_LANES), sign), max[v]);
+        UNROLL for (int v = 0; v < 4; v++) max[v] = v_max(softmax_load(x + i + v * VF_LANES, VF_LANES, negative), max[v]);
     for (; i < n; i += VF_LANES)
-        max[0] = v_max(v_keep_first(v_mul(v_load_n(x + i, n - i), sign), n - i, v_set1(-INFINITY)), max[0]);
+        max[0] = v_max(v_keep_first(softmax_load(x + i, n - i, negative), n - i, v_set1(-INFINITY)), max[0]);
     return v_hmax(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
 }
 
-/* y[i] = exp2((sign * x[i] - max) * factor) for one vector's worth of lanes from i on, added to sum. */
-INLINE void softmax_exp(const float *x, int64_t n, vf sign, vf max, vf factor, float *y, vf *sum) {
-    vf p = v_exp2(v_mul(v_sub(v_mul(v_load_n(x, n), sign), max), factor));
-    p = v_keep_first(p, n, v_zero());
+struct softmax_scale {
+    vf max, factor;
+};
+
+/* y[i] = exp2((x[i] - max) * factor) for n elements, one vector's worth or fewer; added to sum. */
+INLINE void softmax_vector(const float *x, int64_t n, const bool negative, struct softmax_scale scale, float *y, vf *sum) {
+    vf p = v_exp2(v_mul(v_sub(softmax_load(x, n, negative), scale.max), scale.factor));
+    if (n < VF_LANES)
+        p = v_keep_first(p, n, v_zero());
     v_store_n(y, p, n);
     *sum = v_add(*sum, p);
 }
 
-/* The sum of all exp2((sign * x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so
- * that the error of a sum grows with n / 256 and not with n / 16. */
-INLINE float softmax_exp_sum(const float *x, int64_t n, vf sign, vf max, vf factor, float *y) {
+/* The sum of all exp2((x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so that
+ * the error of a sum grows with n / 256 and not with n / 16.  As in exp_row, a turn of a chunk's loop is 64 elements. */
+INLINE float softmax_exp_sum(const float *x, int64_t n, const bool negative, struct softmax_scale scale, float *y) {
+    enum { TURN = 4 * HEED_SUM_LANES };
     vf total[SUM_VECTORS];
     sum16_zero(total);
     for (int64_t chunk = 0; chunk < n; chunk += HEED_CHUNK) {
@@ -84,25 +95,34 @@ INLINE float softmax_exp_sum(const float *x, int64_t n, vf sign, vf max, vf fact
         vf sum[SUM_VECTORS];
         sum16_zero(sum);
         int64_t i = chunk;
-        NO_UNROLL for (; i + HEED_SUM_LANES <= end; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < SUM_VECTORS; v++)
-            softmax_exp(x + i + v * VF_LANES, VF_LANES, sign, max, factor, y + i + v * VF_LANES, &sum[v]);
-        UNROLL for (int v = 0; v < SUM_VECTORS; v++) if (i + v * VF_LANES < end)
-            softmax_exp(x + i + v * VF_LANES, end - i - v * VF_LANES, sign, max, factor, y + i + v * VF_LANES, &sum[v]);
+        NO_UNROLL for (; i + TURN <= end; i += TURN) UNROLL for (int v = 0; v < TURN / VF_LANES; v++)
+            softmax_vector(x + i + v * VF_LANES, VF_LANES, negative, scale, y + i + v * VF_LANES, &sum[v % SUM_VECTORS]);
+        NO_UNROLL for (; i < end; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < SUM_VECTORS; v++) if (i + v * VF_LANES < end)
+            softmax_vector(x + i + v * VF_LANES, end - i - v * VF_LANES, negative, scale, y + i + v * VF_LANES, &sum[v]);
         UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
     }
     return sum16_fold(total);
 }
 
-static void softmax_row(const float *x, int64_t n, float factor, float *y) {
-    const vf sign = v_set1(factor < 0.0f ? -1.0f : 1.0f);
-    const float max = softmax_max(x, n, sign);
+INLINE void softmax_of(const float *x, int64_t n, const bool negative, float factor, float *y) {
+    const float max = softmax_max(x, n, negative);
     /* A row of -inf, with a maximum of 0 in its place, becomes weights and a sum of 0. */
-    const float sum = softmax_exp_sum(x, n, sign, v_set1(max == -INFINITY ? 0.0f : max), v_set1(fabsf(factor)), y);
+    const struct softmax_scale scale = {v_set1(max == -INFINITY ? 0.0f : max), v_set1(factor)};
+    const float sum = softmax_exp_sum(x, n, negative, scale, y);
     if (fill_without_sum(y, n, sum))
         return;
     const vf reciprocal = v_set1(1.0f / sum);
-    for (int64_t i = 0; i < n; i += VF_LANES)
+    int64_t i = 0;
+    NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, v_mul(v_load(y + i), reciprocal));
+    if (i < n)
         v_store_n(y + i, v_mul(v_load_n(y + i, n - i), reciprocal), n - i);
+}
+
+static void softmax_row(const float *x, int64_t n, float factor, float *y) {
+    if (factor < 0.0f)
+        softmax_of(x, n, true, -factor, y);
+    else
+        softmax_of(x, n, false, factor, y);
 }
 
 #endif
