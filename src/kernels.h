@@ -106,6 +106,26 @@ struct heed_value_rows {
     const float *take_new;
 };
 
+/* c[i][j] = chain, from c[i][j] if `continues`, else from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], or of a[i][p] * b[j][p]
+ * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  For few rows and a
+ * long b that is read from memory: while it is computed, what lies ahead in b is fetched, and at the end what follows, from `next`
+ * on (NULL: nothing), which has gaps as b has if ldnext is not 0.  c and b, if not transposed, have room up to columns rounded up
+ * to whole vectors. */
+struct heed_thin_product {
+    int rows, columns;
+    int64_t k;
+    const float *a;
+    int64_t lda;
+    const float *b;
+    int64_t ldb;
+    float *c;
+    int64_t ldc;
+    int skipped;
+    bool continues;
+    const float *next;
+    int64_t ldnext;
+};
+
 struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */
     unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
@@ -125,6 +145,8 @@ struct heed_kernels {
     void (*exp_rows)(const struct heed_exp_rows *block);
     void (*merge_rows)(const struct heed_merge_rows *block);
     void (*value_rows)(const struct heed_value_rows *rows);
+    void (*thin_product)(const struct heed_thin_product *product);
+    void (*thin_product_transposed)(const struct heed_thin_product *product);
 
     /* Terms of a score: x[i] = cap * tanh(x[i] * (1 / cap)); x[i] += y[i]; x[i] = fma(-slope, |distance - (first + i)|, x[i]).
      * Where y[i] is -inf, x[i] becomes -inf, NaN too. */

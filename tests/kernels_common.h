@@ -18,6 +18,7 @@ float max_of(const float *x, int64_t n, int64_t step);
 void random_ranges(struct rng *rng, int rows, int most, int *begins, int *ends);
 
 void add_tile_tests(TCase *tests, int tables);
+void add_thin_tests(TCase *tests, int tables);
 void add_softmax_tests(TCase *tests, int tables);
 void add_score_tests(TCase *tests, int tables);
 void add_row_tests(TCase *tests, int tables);

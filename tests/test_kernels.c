@@ -179,6 +179,7 @@ Suite *kernels_suite(void) {
     tcase_add_loop_test(tests, test_pack, 0, tables);
     tcase_add_loop_test(tests, test_gemm_tile, 0, tables);
     add_tile_tests(tests, tables);
+    add_thin_tests(tests, tables);
     add_softmax_tests(tests, tables);
     add_score_tests(tests, tables);
     add_row_tests(tests, tables);

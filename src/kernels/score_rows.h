@@ -39,8 +39,9 @@ static void seal_row(float *s, int begin, int end, float factor, float *row_max)
     NO_UNROLL for (int j = begin / HEED_SUM_LANES * HEED_SUM_LANES; j < end; j += HEED_SUM_LANES)
         UNROLL for (int v = 0; v < SUM_VECTORS; v++) {
         const int at = j + v * VF_LANES;
-        vf z = v_keep_first(v_mul(v_load(s + at), v_set1(factor)), end - at, hidden);
-        z = v_keep_first(hidden, begin - at, z);
+        vf z = v_mul(v_load(s + at), v_set1(factor));
+        if (at < begin || at + VF_LANES > end) /* masks cost more than all the rest */
+            z = v_keep_first(hidden, begin - at, v_keep_first(z, end - at, hidden));
         v_store(s + at, z);
         max[v] = v_max(z, max[v]);
     }

@@ -13,6 +13,7 @@
 #include "kernels/gemm_tile.h"
 #include "kernels/score_panel.h"
 #include "kernels/value_rows.h"
+#include "kernels/thin_product.h"
 #include "kernels/exp2.h"
 #include "kernels/sum16.h"
 #include "kernels/exp_rows.h"
@@ -37,6 +38,8 @@ const struct heed_kernels TABLE = {
     .exp_rows = exp_rows,
     .merge_rows = merge_rows,
     .value_rows = value_rows,
+    .thin_product = thin_product,
+    .thin_product_transposed = thin_product_transposed,
     .softcap_row = softcap_row,
     .add_row = add_row,
     .alibi_row = alibi_row,

@@ -1,0 +1,95 @@
+/* thin_product and thin_product_transposed of every usable table against the scalar table's, and against the chain itself. */
+#include "kernels_common.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct thin_case {
+    bool transposed, continues, has_next;
+    int rows, columns, skipped;
+    int64_t k, ldb;
+    float *a, *b, *c; /* b: [k][columns] or [columns][k] */
+};
+
+/* Rows of b that are skipped must not be touched: none before them are mapped where that is possible. */
+static void compute_product(const struct heed_kernels *table, const struct thin_case *t, struct rng *rng, float *got) {
+    const int whole = (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
+    struct tensor a = matrix(t->rows, t->k, t->k + rng_range(rng, 0, 3), any_placement(rng), t->a);
+    struct tensor b = t->transposed ? matrix(t->columns - t->skipped, t->k, t->ldb, any_placement(rng), t->b + t->skipped * t->k)
+                                    : matrix(t->k, whole, whole + t->ldb - t->columns, any_placement(rng), t->b);
+    struct tensor c = matrix(t->rows, whole, whole + rng_range(rng, 0, 3), any_placement(rng), t->c);
+    const struct heed_thin_product product = {.rows = t->rows,
+                                              .columns = t->columns,
+                                              .k = t->k,
+                                              .a = a.data,
+                                              .lda = a.stride[2],
+                                              .b = t->transposed ? b.data - t->skipped * t->ldb : b.data,
+                                              .ldb = b.stride[2],
+                                              .c = c.data,
+                                              .ldc = c.stride[2],
+                                              .skipped = t->skipped,
+                                              .continues = t->continues,
+                                              .next = t->has_next ? t->a : NULL,
+                                              .ldnext = rng_range(rng, 0, 1) * t->ldb};
+    (t->transposed ? table->thin_product_transposed : table->thin_product)(&product);
+    must(tensor_take(&c, got));
+    must(tensor_unchanged(&a));
+    must(tensor_unchanged(&b));
+    tensor_free(&a);
+    tensor_free(&b);
+    tensor_free(&c);
+}
+
+static void must_be_chain(const struct thin_case *t, int row, int column, float got) {
+    const int whole = (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
+    float chain = t->continues ? t->c[row * whole + column] : 0;
+    for (int64_t p = 0; p < t->k; p++)
+        chain = fmaf(t->a[row * t->k + p], t->transposed ? t->b[column * t->k + p] : t->b[p * whole + column], chain);
+    must(compare(ANY_NAN, &got, &chain, 1, 1));
+}
+
+static void check_thin_product(const struct heed_kernels *table, struct rng *rng, bool transposed, int rows, int64_t k) {
+    const enum fill mode = any_fill(rng);
+    const int columns = (int)rng_range(rng, 1, rng_range(rng, 0, 3) ? 70 : 270), skipped = (int)rng_range(rng, 0, columns - 1);
+    const int whole = (columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
+    const int64_t gap = rng_range(rng, 0, 1) * rng_range(rng, 0, 20);
+    struct thin_case t = {.transposed = transposed,
+                          .continues = rng_range(rng, 0, 1),
+                          .has_next = rng_range(rng, 0, 1),
+                          .rows = rows,
+                          .columns = columns,
+                          .skipped = transposed && rng_range(rng, 0, 1) ? skipped % HEED_SUM_LANES : 0,
+                          .k = k,
+                          .ldb = (transposed ? k : columns) + gap,
+                          .a = new_filled(rng, mode, rows * k),
+                          .b = new_filled(rng, mode, k * whole),
+                          .c = new_filled(rng, mode, rows * whole)};
+    float *got = new_floats(rows * whole), *want = new_floats(rows * whole);
+    describe(transposed ? "thin_product_transposed" : "thin_product", table->name, "%d x %d, k %lld, ldb %lld, skipped %d, %s, %s",
+             rows, columns, (long long)k, (long long)t.ldb, t.skipped, t.continues ? "continued" : "from 0", fill_name(mode));
+    compute_product(table, &t, rng, got);
+    compute_product(scalar_kernels(), &t, rng, want);
+    for (int i = 0; i < rows; i++) {
+        const int first = i * whole + t.skipped;
+        must(compare(ANY_NAN, got + first, want + first, 1, columns - t.skipped));
+        must_be_chain(&t, i, t.skipped, got[first]);
+        must_be_chain(&t, i, columns - 1, got[i * whole + columns - 1]);
+    }
+    float *const all[] = {t.a, t.b, t.c, got, want};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+START_TEST(test_thin_product) {
+    static const int64_t depths[] = {1, 3, 16, 64, 80, 127, 128, 257};
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("thin_product", 0);
+    for (int64_t repeat = 0; repeat < test_count(8); repeat++)
+        for (int rows = 1; rows <= 17; rows++)
+            for (size_t i = 0; i < sizeof depths / sizeof *depths; i++)
+                for (int transposed = 0; transposed < 2; transposed++)
+                    check_thin_product(table, &rng, transposed, rows, depths[i]);
+}
+END_TEST
+
+void add_thin_tests(TCase *tests, int tables) { tcase_add_loop_test(tests, test_thin_product, 0, tables); }
