@@ -83,7 +83,8 @@ struct attention_plan {
     bool has_terms;                     /* softcap, bias, alibi or relative: scores are natural until sealed */
     bool has_passes;                    /* rows of scores need a pass before the softmax */
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
-    bool pack_keys, pack_values;        /* keys from rows always are */
+    bool is_thin;                       /* few rows, all of a head in one block */
+    bool pack_keys, pack_values;
     struct kv_layout cache;
     int64_t group;
     int64_t heads;      /* key/value heads of the whole batch */

@@ -127,7 +127,7 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
 }
 
 /* Ranges never go back from row to row, so the first and the last row tell which panels are seen. */
-void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
+static void score_panels(const struct attention_block *block, int64_t from, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
     const int64_t head_dim = block->plan->request->head_dim;
     struct heed_score_panel panel = {.rows = rows,
@@ -146,6 +146,13 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
         panel.keys = chunk->keys[number];
         block->kernels->score_panel(&panel);
     }
+}
+
+void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
+    if (block->plan->is_thin)
+        heed_block_score_thin(block, rows);
+    else
+        score_panels(block, from, rows);
     for (int i = 0; block->plan->has_passes && i < rows; i++)
         if (block->begins[i] < block->ends[i])
             heed_block_pass_scores(block, from + i, i);
@@ -161,6 +168,10 @@ static void store_weights(const struct attention_block *block, int64_t from, int
 
 /* The chunk's values, weighted: merged into the running output, or apart. */
 static void value_rows(const struct attention_block *block, int64_t from, int rows) {
+    if (block->plan->is_thin) {
+        heed_block_weight_thin(block, block->chunk.start / HEED_CHUNK + 1, rows);
+        return;
+    }
     const int64_t output_ld = block->plan->output_ld;
     const bool apart = block->plan->keeps_states;
     const struct attention_chunk *chunk = &block->chunk;

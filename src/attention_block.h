@@ -11,8 +11,8 @@ struct attention_chunk {
     const float *keys[HEED_CHUNK / HEED_SUM_LANES]; /* panels of key_width keys, [head_dim][key_width] */
     int key_width;
     const float *values[HEED_CHUNK / HEED_SUM_LANES]; /* pieces of piece_keys keys, rows value_ld apart */
-    int piece_keys;
-    int64_t value_ld, value_panel; /* value_panel: from 64 columns to the next 64 */
+    int piece_keys;                                   /* 0: they are not loaded */
+    int64_t value_ld, value_panel;                    /* value_panel: from 64 columns to the next 64 */
 };
 
 struct attention_block {
@@ -39,6 +39,12 @@ void heed_block_load_values(struct attention_block *block);
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
 /* Their scores, ready for the softmax. */
 void heed_block_score(const struct attention_block *block, int64_t from, int rows);
+
+/* The same for all rows of a block of few: straight from where keys are, and values. */
+void heed_block_score_thin(const struct attention_block *block, int rows);
+void heed_block_weight_thin(const struct attention_block *block, int64_t next_index, int rows);
+/* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
+const float *heed_block_first_key(const struct attention_block *block, int64_t index);
 
 /* What is added to the scores of row `row` of the block, the i-th of the current ones, and what hides them. */
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i);

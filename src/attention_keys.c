@@ -60,20 +60,41 @@ static void load_cache_keys(struct attention_block *block) {
     chunk->key_width = plan->pack_keys ? HEED_PANEL : width;
 }
 
-void heed_block_load_keys(struct attention_block *block, int64_t index) {
+static void find_chunk(const struct attention_block *block, int64_t index, struct attention_chunk *chunk) {
     const struct heed_attention *request = block->plan->request;
     const struct attention_sequence *sequence = &block->sequence;
     const struct attention_range first = heed_attention_range(request, sequence, heed_block_row(block, 0).token);
     const struct attention_range last = heed_attention_range(request, sequence, heed_block_row(block, block->rows - 1).token);
-    struct attention_chunk *chunk = &block->chunk;
     chunk->start = index * HEED_CHUNK;
     chunk->n = (int)min_i64(HEED_CHUNK, sequence->keys - chunk->start);
     chunk->begin = (int)max_i64(0, min_i64(first.begin - chunk->start, chunk->n));
     chunk->end = (int)max_i64(0, min_i64(last.end - chunk->start, chunk->n));
-    if (request->cache)
+    chunk->piece_keys = 0;
+}
+
+void heed_block_load_keys(struct attention_block *block, int64_t index) {
+    find_chunk(block, index, &block->chunk);
+    if (block->plan->request->cache)
         load_cache_keys(block);
-    else
+    else if (block->plan->pack_keys)
         pack_key_rows(block);
+    else
+        block->chunk.keys[0] = key_row(block, block->chunk.start);
+}
+
+const float *heed_block_first_key(const struct attention_block *block, int64_t index) {
+    const struct attention_plan *plan = block->plan;
+    const struct heed_attention *request = plan->request;
+    struct attention_chunk chunk;
+    if (index >= block->last_chunk)
+        return NULL;
+    find_chunk(block, index, &chunk);
+    if (chunk.begin >= chunk.end)
+        return NULL;
+    if (!request->cache)
+        return key_row(block, chunk.start + chunk.begin);
+    return kv_panel(request->cache, &plan->cache, block->sequence.batch, block->kv_head,
+                    request->key_position + chunk.start + chunk.begin);
 }
 
 static const float *cache_value(const struct attention_block *block, int at) {

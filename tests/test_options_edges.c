@@ -233,7 +233,7 @@ END_TEST
 
 /* A request that needs more than was planned is refused. */
 START_TEST(test_options_plan_of_another_request) {
-    enum { Q = 8, K = 64, D = 64 };
+    enum { Q = 64, K = 64, D = 64 };
     float *tensors = calloc(40 * K * D, sizeof *tensors);
     struct heed_plan plan;
     ck_assert(tensors);

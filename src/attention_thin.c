@@ -1,0 +1,117 @@
+/* Few rows, as in decoding, against a chunk of keys and values that are read once: in place, in the order in which they lie, and
+ * fetched ahead from each piece to the next, since memory is the limit. */
+#include <string.h>
+
+#include "attention_block.h"
+#include "internal.h"
+
+/* What is read after some piece of keys or values. */
+struct next {
+    const float *data;
+    int64_t ld; /* 0: in one piece */
+};
+
+static struct next first_values(const struct attention_chunk *chunk, bool in_cache) {
+    if (chunk->piece_keys == 0)
+        return (struct next){NULL, 0};
+    const float *row = chunk->values[chunk->begin / chunk->piece_keys] + chunk->begin % chunk->piece_keys * chunk->value_ld;
+    return (struct next){row, in_cache ? 0 : chunk->value_ld};
+}
+
+static void score_panels(const struct attention_block *block, int rows) {
+    const struct attention_chunk *chunk = &block->chunk;
+    const int64_t head_dim = block->plan->request->head_dim;
+    const struct next values = first_values(chunk, true);
+    for (int at = chunk->begin / chunk->key_width * chunk->key_width; at < chunk->end; at += chunk->key_width) {
+        const bool last = at + chunk->key_width >= chunk->end;
+        block->kernels->thin_product(&(struct heed_thin_product){
+            .rows = rows,
+            .columns = chunk->key_width,
+            .k = head_dim,
+            .a = block->query,
+            .lda = head_dim,
+            .b = chunk->keys[at / chunk->key_width],
+            .ldb = chunk->key_width,
+            .c = block->scores + at,
+            .ldc = HEED_CHUNK,
+            .next = last ? values.data : chunk->keys[at / chunk->key_width + 1],
+        });
+    }
+}
+
+static void score_rows(const struct attention_block *block, int rows) {
+    const struct attention_chunk *chunk = &block->chunk;
+    const struct heed_attention *request = block->plan->request;
+    const struct next values = first_values(chunk, false);
+    const int begin = chunk->begin / HEED_SUM_LANES * HEED_SUM_LANES;
+    block->kernels->thin_product_transposed(&(struct heed_thin_product){
+        .rows = rows,
+        .columns = chunk->end - begin,
+        .k = request->head_dim,
+        .a = block->query,
+        .lda = request->head_dim,
+        .b = chunk->keys[0] + begin * request->key.token_stride,
+        .ldb = request->key.token_stride,
+        .c = block->scores + begin,
+        .ldc = HEED_CHUNK,
+        .skipped = chunk->begin - begin,
+        .next = values.data,
+        .ldnext = values.ld,
+    });
+}
+
+void heed_block_score_thin(const struct attention_block *block, int rows) {
+    if (block->chunk.begin >= block->chunk.end)
+        return;
+    if (block->plan->request->cache)
+        score_panels(block, rows);
+    else
+        score_rows(block, rows);
+    for (int i = 0; i < rows && !block->plan->has_passes; i++)
+        if (block->begins[i] < block->ends[i])
+            block->kernels->seal_row(block->scores + i * HEED_CHUNK, block->begins[i], block->ends[i], 1.0f,
+                                     block->row_max + i * HEED_SUM_LANES);
+}
+
+/* Keys [from, to), which rows i, ..., i + rows - 1 see all of; `next` follows. */
+static void weight_values(const struct attention_block *block, int i, int rows, int from, int to, struct next next) {
+    const struct attention_chunk *chunk = &block->chunk;
+    const int64_t value_dim = block->plan->request->value_dim, output_ld = block->plan->output_ld;
+    const int64_t columns = block->plan->pack_values ? HEED_PANEL : value_dim;
+    for (int at = from, n; at < to; at += n) {
+        const int piece = at / chunk->piece_keys, in_piece = at % chunk->piece_keys;
+        n = smaller(chunk->piece_keys - in_piece, to - at);
+        if (at + n < to)
+            next = (struct next){chunk->values[piece + 1], 0};
+        for (int64_t d = 0; d < value_dim; d += columns)
+            block->kernels->thin_product(&(struct heed_thin_product){
+                .rows = rows,
+                .columns = (int)min_i64(columns, value_dim - d),
+                .k = n,
+                .a = block->scores + i * HEED_CHUNK + at,
+                .lda = HEED_CHUNK,
+                .b = chunk->values[piece] + in_piece * chunk->value_ld + d / HEED_PANEL * chunk->value_panel,
+                .ldb = chunk->value_ld,
+                .c = block->chunk_output + i * output_ld + d,
+                .ldc = output_ld,
+                .continues = true,
+                .next = next.data,
+                .ldnext = next.ld,
+            });
+    }
+}
+
+/* Rows see a range in common, and each some keys before and after it. */
+void heed_block_weight_thin(const struct attention_block *block, int64_t next_index, int rows) {
+    const int *begins = block->begins, *ends = block->ends;
+    const struct next keys = {heed_block_first_key(block, next_index),
+                              block->plan->request->cache ? 0 : block->plan->request->key.token_stride},
+                      none = {NULL, 0};
+    const int begin = begins[rows - 1], end = larger(begin, ends[0]);
+    memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
+    for (int i = 0; i < rows; i++)
+        weight_values(block, i, 1, begins[i], smaller(begin, ends[i]), none);
+    weight_values(block, 0, rows, begin, end, keys);
+    for (int i = 0; i < rows; i++)
+        weight_values(block, i, 1, larger(end, begins[i]), ends[i], none);
+}
