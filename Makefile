@@ -14,7 +14,7 @@ all:
 deps:
 	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev
 deps-ci: deps
-	@$(SOURCE)/install/deps.sh shellcheck clang libclang-rt-dev clang-format libomp-dev valgrind cmake python3-numpy \
+	@$(SOURCE)/install/deps.sh shellcheck clang llvm-19 libclang-rt-dev clang-format libomp-dev valgrind cmake python3-numpy \
 	    qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1:arm64 libsleef-dev:arm64 check:arm64
 clean:
 	rm -rf build
