@@ -53,61 +53,61 @@ INLINE void value_merge(const int rows, const int vectors, vf acc[TILE_ROWS][TIL
     }
 }
 
-/* Values in one piece, of which all rows see the first: on the diagonal of a causal mask, some rows end before others.  Tiles side
- * by side, up to column `end`. */
-INLINE void value_prefix_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int64_t column,
-                              int64_t end) {
-    NO_UNROLL for (; column < end; column += vectors * VF_LANES) {
-        vf acc[TILE_ROWS][TILE_VECTORS];
-        const struct value_tile tile = value_tile_at(all, row, column);
-        const float *value = *all->values + tile.offset;
-        tile_zero(rows, vectors, acc);
-        tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, value, tile.ldv, tile.ends[0]);
-        value_edge(rows, vectors, acc, &tile, false, value, tile.ends[0], tile.ends[rows - 1]);
-        value_merge(rows, vectors, acc, &tile, row);
-    }
+/* Values in one piece, of which all rows see the first: on the diagonal of a causal mask, some rows end before others. */
+INLINE void value_prefix_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int64_t column) {
+    vf acc[TILE_ROWS][TILE_VECTORS];
+    const struct value_tile tile = value_tile_at(all, row, column);
+    const float *value = *all->values + tile.offset;
+    tile_zero(rows, vectors, acc);
+    tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, value, tile.ldv, tile.ends[0]);
+    value_edge(rows, vectors, acc, &tile, false, value, tile.ends[0], tile.ends[rows - 1]);
+    value_merge(rows, vectors, acc, &tile, row);
 }
 
 /* Values in any pieces, rows that begin one after another too. */
-INLINE void value_pieces_tile(const int rows, const int vectors, const struct value_tile *tile, int row) {
+INLINE void value_pieces_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int64_t column) {
     vf acc[TILE_ROWS][TILE_VECTORS];
+    const struct value_tile tile = value_tile_at(all, row, column);
     /* All rows see the keys from the last row's first to the first row's last, if they have any in common. */
-    const int any_begin = tile->begins[0], any_end = tile->ends[rows - 1];
-    const bool common = tile->begins[rows - 1] < tile->ends[0];
-    const int all_begin = common ? tile->begins[rows - 1] : any_end, all_end = common ? tile->ends[0] : any_end;
-    const int piece_keys = tile->all->piece_keys;
-    const float *const *piece = tile->all->values;
+    const int any_begin = tile.begins[0], any_end = tile.ends[rows - 1];
+    const bool common = tile.begins[rows - 1] < tile.ends[0];
+    const int all_begin = common ? tile.begins[rows - 1] : any_end, all_end = common ? tile.ends[0] : any_end;
+    const float *const *piece = all->values;
     tile_zero(rows, vectors, acc);
-    NO_UNROLL for (int start = 0; start < any_end; start += piece_keys, piece++) {
-        const int stop = start + piece_keys;
+    NO_UNROLL for (int start = 0; start < any_end; start += all->piece_keys, piece++) {
+        const int stop = start + all->piece_keys;
         if (stop <= any_begin)
             continue;
-        const float *value = *piece + tile->offset - start * tile->ldv;
-        value_edge(rows, vectors, acc, tile, true, value, larger(any_begin, start), smaller(all_begin, smaller(any_end, stop)));
+        const float *value = *piece + tile.offset - start * tile.ldv;
+        value_edge(rows, vectors, acc, &tile, true, value, larger(any_begin, start), smaller(all_begin, smaller(any_end, stop)));
         const int from = larger(all_begin, start), to = smaller(all_end, stop);
         if (from < to)
-            tile_multiply(rows, vectors, acc, tile->p + from, HEED_CHUNK, value + from * tile->ldv, tile->ldv, to - from);
-        value_edge(rows, vectors, acc, tile, false, value, larger(all_end, start), smaller(any_end, stop));
+            tile_multiply(rows, vectors, acc, tile.p + from, HEED_CHUNK, value + from * tile.ldv, tile.ldv, to - from);
+        value_edge(rows, vectors, acc, &tile, false, value, larger(all_end, start), smaller(any_end, stop));
     }
-    value_merge(rows, vectors, acc, tile, row);
+    value_merge(rows, vectors, acc, &tile, row);
 }
 
-INLINE void value_pieces_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int64_t column,
-                              int64_t end) {
-    NO_UNROLL for (; column < end; column += vectors * VF_LANES) {
+/* Whole tiles side by side, up to column `end`, of rows that see the same values, the first of one piece: what value_prefix does,
+ * in a loop of its own for the reasons of score_whole_tiles. */
+NOINLINE void value_whole_tiles(const struct heed_value_rows *all, int row, int64_t end) {
+    NO_UNROLL for (int64_t column = 0; column < end; column += TILE_COLUMNS) {
+        vf acc[TILE_ROWS][TILE_VECTORS];
         const struct value_tile tile = value_tile_at(all, row, column);
-        value_pieces_tile(rows, vectors, &tile, row);
+        tile_zero(TILE_ROWS, TILE_VECTORS, acc);
+        tile_multiply(TILE_ROWS, TILE_VECTORS, acc, tile.p, HEED_CHUNK, *all->values + tile.offset, tile.ldv, tile.ends[0]);
+        value_merge(TILE_ROWS, TILE_VECTORS, acc, &tile, row);
     }
 }
 
-typedef void value_shape(const struct heed_value_rows *all, int row, int64_t column, int64_t end);
-TILE_SHAPES(value_prefix, (const struct heed_value_rows *all, int row, int64_t column, int64_t end), all, row, column, end)
-TILE_SHAPES(value_pieces, (const struct heed_value_rows *all, int row, int64_t column, int64_t end), all, row, column, end)
+TILE_SHAPES(value_prefix, (const struct heed_value_rows *all, int row, int64_t column), all, row, column)
+TILE_SHAPES(value_pieces, (const struct heed_value_rows *all, int row, int64_t column), all, row, column)
+
+typedef void value_shape(const struct heed_value_rows *all, int row, int64_t column);
 
 /* By rows, whose weights stay in L1 while all columns use them. */
 static void value_rows(const struct heed_value_rows *all) {
     static value_shape *const prefix[6][4] = TILE_TABLE(value_prefix), *const pieces[6][4] = TILE_TABLE(value_pieces);
-    const int64_t whole = all->columns - all->columns % TILE_COLUMNS;
     for (int row = 0; row < all->rows; row += TILE_ROWS) {
         const int rows = smaller(TILE_ROWS, all->rows - row);
         const int begin = all->begins[row + rows - 1], end = all->ends[row + rows - 1];
@@ -115,9 +115,13 @@ static void value_rows(const struct heed_value_rows *all) {
             continue;
         const bool is_prefix = begin == 0 && end > 0 && end <= all->piece_keys;
         value_shape *const *shapes = (is_prefix ? prefix : pieces)[rows - 1];
-        shapes[TILE_VECTORS - 1](all, row, 0, whole);
-        if (whole < all->columns)
-            shapes[(all->columns - whole - 1) / VF_LANES](all, row, whole, all->columns);
+        int64_t column = 0;
+        if (is_prefix && rows == TILE_ROWS && all->ends[row] == end) {
+            column = all->columns - all->columns % TILE_COLUMNS;
+            value_whole_tiles(all, row, column);
+        }
+        for (; column < all->columns; column += TILE_COLUMNS)
+            shapes[(min_i64(TILE_COLUMNS, all->columns - column) - 1) / VF_LANES](all, row, column);
     }
 }
 
