@@ -8,26 +8,27 @@
 
 #include "cpu_policy.h"
 
-/* CPUID traps in virtual machines, 9 us each, so it is asked for as little as can be. */
-struct seen {
-    bool fma, avx2, avx512, vbmi;
+/* Words of CPUID, with the features that processor and operating system offer.  CPUID traps in virtual machines, 9 us each, so it
+ * is asked for as little as can be. */
+struct words {
+    unsigned ecx_1, ebx_7, ecx_7;
 };
+enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                                               /* ecx_1 */
+enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* ebx_7 */
+enum { AVX512_VBMI = 1 << 1 };                                                                          /* ecx_7 */
+
+static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
 
 #if __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
 
-/* glibc asked at its start, and counts what the operating system saves. */
-static struct seen look(void) {
-    const bool avx512 =
-        CPU_FEATURE_ACTIVE(AVX512F) && CPU_FEATURE_ACTIVE(AVX512BW) && CPU_FEATURE_ACTIVE(AVX512DQ) && CPU_FEATURE_ACTIVE(AVX512VL);
-    return (struct seen){.fma = CPU_FEATURE_ACTIVE(FMA),
-                         .avx2 = CPU_FEATURE_ACTIVE(AVX2),
-                         .avx512 = avx512,
-                         .vbmi = CPU_FEATURE_ACTIVE(AVX512_VBMI)};
+/* glibc asked at its start. */
+static struct words look(void) {
+    const struct cpuid_feature *leaf_1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_1);
+    const struct cpuid_feature *leaf_7 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7);
+    return (struct words){leaf_1->active_array[2], leaf_7->active_array[1], leaf_7->active_array[2]};
 }
 #else
-static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
-
 static unsigned enabled_state(void) {
     unsigned low, high;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -35,23 +36,19 @@ static unsigned enabled_state(void) {
 }
 
 /* Leaf 1 is always there; 7 is where 13 is, which OSXSAVE promises. */
-static struct seen look(void) {
-    enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                                               /* leaf 1, ecx */
-    enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* leaf 7, ebx */
-    enum { VBMI = 1 << 1 };                                                                                 /* leaf 7, ecx */
-    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };                                                            /* XCR0 */
-    unsigned a, b, c1, c7, d;
-    __cpuid(1, a, b, c1, d);
-    const unsigned state = has(c1, OSXSAVE | AVX) ? enabled_state() : 0;
+static struct words look(void) {
+    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };
+    struct words words = {0, 0, 0};
+    unsigned a, b, c, d;
+    __cpuid(1, a, b, c, d);
+    const unsigned state = has(c, OSXSAVE | AVX) ? enabled_state() : 0;
     if (!has(state, YMM_STATE))
-        return (struct seen){false, false, false, false};
-    __cpuid_count(7, 0, a, b, c7, d);
-    return (struct seen){
-        .fma = has(c1, FMA),
-        .avx2 = has(b, AVX2),
-        .avx512 = has(b, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL) && has(state, ZMM_STATE),
-        .vbmi = has(c7, VBMI),
-    };
+        return words;
+    words.ecx_1 = c;
+    __cpuid_count(7, 0, a, words.ebx_7, words.ecx_7, d);
+    if (!has(state, ZMM_STATE))
+        words.ebx_7 &= ~(unsigned)AVX512F;
+    return words;
 }
 #endif
 
@@ -69,10 +66,15 @@ static unsigned costly(void) {
 enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16 };
 
 static unsigned detect(void) {
-    const struct seen seen = look();
-    const unsigned features =
-        (seen.fma ? HEED_CPU_FMA : 0u) | (seen.avx2 ? HEED_CPU_AVX2 : 0u) | (seen.avx512 ? HEED_CPU_AVX512 : 0u);
-    return features | (seen.avx512 && !seen.vbmi ? costly() << COSTLY_SHIFT : 0);
+    const struct words words = look();
+    unsigned features = 0;
+    if (has(words.ecx_1, FMA))
+        features |= HEED_CPU_FMA;
+    if (has(words.ebx_7, AVX2))
+        features |= HEED_CPU_AVX2;
+    if (!has(words.ebx_7, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL))
+        return features;
+    return features | HEED_CPU_AVX512 | (has(words.ecx_7, AVX512_VBMI) ? 0 : costly() << COSTLY_SHIFT);
 }
 
 static unsigned known(void) {
