@@ -22,7 +22,6 @@ enum {
     FEW_ROWS_K = 32,        /* then a block of b stays in L1 for its two or more tiles */
     FEW_ROWS_PLAIN_K = 16,  /* or is as many rows of b as a processor's prefetchers can follow at once */
     DIRECT_ROWS = 24,       /* up to so many rows, packing b costs more than reading it in place */
-    DIRECT_STRIDE = 1024,   /* rows of b a multiple of so many floats apart share few sets of a cache */
     TASKS_PER_WORKER = 4
 };
 
@@ -58,8 +57,7 @@ struct gemm_block {
 /* b in place needs whole vectors: its last columns may not reach to the end of one. */
 static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
     const struct heed_gemm *request = run->request;
-    return !request->transpose_b && columns % run->kernels->lanes == 0 &&
-           (rows <= DIRECT_ROWS || request->ldb % DIRECT_STRIDE != 0);
+    return !request->transpose_b && columns % run->kernels->lanes == 0 && rows <= DIRECT_ROWS;
 }
 
 static void load_b(struct gemm_block *block, float *scratch) {

@@ -9,7 +9,7 @@ INLINE void exp_vector(float *s, vf base, vf *sum) {
     *sum = v_add(*sum, p);
 }
 
-/* For a few times 16 scores: with one turn for every 16 of a chunk's 256, the end of the loop is mispredicted, 18 cycles a row. */
+/* For a few times 16 scores. */
 INLINE float *exp_lanes(const int times, float *s, vf base, vf sum[SUM_VECTORS]) {
     UNROLL for (int t = 0; t < times; t++) UNROLL for (int v = 0; v < SUM_VECTORS; v++)
         exp_vector(s + t * HEED_SUM_LANES + v * VF_LANES, base, &sum[v]);
@@ -21,7 +21,7 @@ INLINE float exp_row(float *s, int n, float max) {
     const vf base = v_set1(max);
     vf sum[SUM_VECTORS];
     sum16_zero(sum);
-    NO_UNROLL for (; n >= 4 * HEED_SUM_LANES; n -= 4 * HEED_SUM_LANES) s = exp_lanes(4, s, base, sum);
+    NO_UNROLL for (; n >= EXP_TIMES * HEED_SUM_LANES; n -= EXP_TIMES * HEED_SUM_LANES) s = exp_lanes(EXP_TIMES, s, base, sum);
     NO_UNROLL for (; n >= HEED_SUM_LANES; n -= HEED_SUM_LANES) s = exp_lanes(1, s, base, sum);
     UNROLL for (int v = 0; v < SUM_VECTORS; v++) if (v * VF_LANES < n) exp_vector(s + v * VF_LANES, base, &sum[v]);
     return sum16_fold(sum);

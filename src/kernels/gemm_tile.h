@@ -27,8 +27,10 @@ INLINE void gemm_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][T
     struct gemm_fetch fetch = {tile->next_a ? tile->next_a : tile->a, tile->next_b, 0};
     const float *a = tile->a, *b = tile->b;
     NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_LINE) {
+        int64_t steps = min_i64(k, HEED_LINE);
+        PIN(steps); /* gcc 12 else unrolls the strip, and has no registers left for its addresses */
         gemm_fetch(rows, vectors, tile, &fetch);
-        tile_multiply(rows, vectors, acc, a, tile->lda, b, tile->ldb, k < HEED_LINE ? k : HEED_LINE);
+        tile_multiply(rows, vectors, acc, a, tile->lda, b, tile->ldb, steps);
         a += HEED_LINE;
         b += HEED_LINE * tile->ldb;
     }

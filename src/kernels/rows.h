@@ -85,9 +85,9 @@ INLINE void softmax_vector(const float *x, int64_t n, const bool negative, struc
 }
 
 /* The sum of all exp2((x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so that
- * the error of a sum grows with n / 256 and not with n / 16.  As in exp_row, a turn of a chunk's loop is 64 elements. */
+ * the error of a sum grows with n / 256 and not with n / 16.  */
 INLINE float softmax_exp_sum(const float *x, int64_t n, const bool negative, struct softmax_scale scale, float *y) {
-    enum { TURN = 4 * HEED_SUM_LANES };
+    enum { TURN = EXP_TIMES * HEED_SUM_LANES };
     vf total[SUM_VECTORS];
     sum16_zero(total);
     for (int64_t chunk = 0; chunk < n; chunk += HEED_CHUNK) {

@@ -48,7 +48,11 @@ INLINE void tile_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][T
         groups[g] = a + g * ROW_GROUP * lda;
         PIN(groups[g]);
     }
-    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) tile_steps(TILE_STEPS, rows, vectors, acc, groups, lda, &b, ldb);
+    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
+        tile_steps(TILE_STEPS, rows, vectors, acc, groups, lda, &b, ldb);
+        PIN(lda); /* gcc 12 else keeps lda + 1, lda + 2 and so on, and others on the stack */
+        PIN(ldb);
+    }
     NO_UNROLL for (; k > 0; k--) {
         tile_steps(1, rows, vectors, acc, groups, lda, &b, ldb);
         PIN(k); /* gcc 12 else counts on the stack */
