@@ -15,7 +15,7 @@
 
 enum {
     BLOCK_K_LEAST = 256, /* shorter ones spend 2 % and more on sums */
-    BLOCK_K_MOST = 1024, /* longer ones gain nothing */
+    BLOCK_K_MOST = 1024, /* the longest that were tried */
     BLOCK_ROWS_LEAST = 480,
     BLOCK_ROWS_MOST = 4096, /* some ms of work, after which cancellation is asked for */
     FEW_ROWS = 12,          /* up to so many rows, a product waits for b */

@@ -114,7 +114,7 @@ static void value_rows(const struct heed_value_rows *all) {
         if (all->begins[row] >= end && all->keep_old)
             continue;
         const bool is_prefix = begin == 0 && end > 0 && end <= all->piece_keys;
-        value_shape *const *shapes = (is_prefix ? prefix : pieces)[rows - 1];
+        value_shape *const *shapes = is_prefix ? prefix[rows - 1] : pieces[rows - 1];
         int64_t column = 0;
         if (is_prefix && rows == TILE_ROWS && all->ends[row] == end) {
             column = all->columns - all->columns % TILE_COLUMNS;
