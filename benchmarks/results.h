@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench.h"
+#include "format.h"
 #include "limits.h"
 
 namespace bench {
@@ -33,8 +34,6 @@ class Results {
 
 /* "138 GFLOP/s", "21.3 GB/s" or "1.2 us": what the request is judged by. */
 std::string figure_of(const Result &result);
-std::string format_rate(double rate); /* about three digits; a dash for 0 */
-std::string format_time(double seconds);
 
 } // namespace bench
 

@@ -18,7 +18,7 @@ enum {
     HEED_PANEL = 64,     /* columns of a packed panel, on every instruction set */
     HEED_SUM_LANES = 16, /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 8,
-    HEED_LINE = 16 /* floats of a cache line, as far as prefetching is concerned */
+    HEED_LINE = 16 /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
 };
 
 /* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] *

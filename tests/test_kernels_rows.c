@@ -45,27 +45,18 @@ static const struct row_test {
     const char *name;
     row_kernel *call;
     enum likeness likeness;
-    bool in_place;      /* y may be x */
-    bool reads_vectors; /* x is read up to whole vectors */
-    bool nonpositive;   /* x <= 0 */
+    bool in_place;    /* y may be x */
+    bool nonpositive; /* x <= 0 */
 } row_tests[] = {
-    {"scale_rows", call_scale_rows, ANY_NAN, false, false, false},
-    {"store_row", call_store_row, SAME_BITS, false, false, false},
-    {"finish_rows", call_finish_rows, SAME_BITS, false, false, false},
-    {"softmax_row", call_softmax_row, SAME_BITS, true, false, false},
-    {"weights_row", call_weights_row, SAME_BITS, true, false, false},
-    {"exp2", call_exp2, ANY_NAN, false, false, true},
+    {"scale_rows", call_scale_rows, ANY_NAN, false, false},     {"store_row", call_store_row, SAME_BITS, false, false},
+    {"finish_rows", call_finish_rows, SAME_BITS, false, false}, {"softmax_row", call_softmax_row, SAME_BITS, true, false},
+    {"weights_row", call_weights_row, SAME_BITS, true, false},  {"exp2", call_exp2, ANY_NAN, false, true},
 };
 enum { ROW_TESTS = sizeof row_tests / sizeof *row_tests };
 
 static void compute_row(const struct heed_kernels *table, const struct row_test *test, struct row row, bool in_place,
                         struct rng *rng, float *result) {
-    int64_t readable = test->reads_vectors ? round_up(row.n, table->lanes) : row.n;
-    float *padded = new_floats(readable);
-    memcpy(padded, row.x, (size_t)row.n * sizeof *padded);
-    for (int64_t i = row.n; i < readable; i++)
-        padded[i] = NAN;
-    struct tensor x = matrix(1, readable, readable, any_placement(rng), padded);
+    struct tensor x = matrix(1, row.n, row.n, any_placement(rng), row.x);
     struct tensor y = matrix(1, row.n, row.n, any_placement(rng), NULL);
     if (in_place)
         tensor_put(&y, row.x);
@@ -76,7 +67,6 @@ static void compute_row(const struct heed_kernels *table, const struct row_test 
     must(tensor_unchanged(&x));
     tensor_free(&x);
     tensor_free(&y);
-    free(padded);
 }
 
 static void check_row(const struct heed_kernels *table, const struct row_test *test, struct rng *rng) {
@@ -107,6 +97,43 @@ START_TEST(test_rows) {
         for (int64_t repeat = 0; repeat < test_count(1000); repeat++)
             check_row(heed_kernels_usable(_i), &row_tests[i], &rng);
     }
+}
+END_TEST
+
+/* Many rows, any strides apart, are what one after another would be; what lies between them is not touched. */
+static void check_many_rows(const struct heed_kernels *table, struct rng *rng) {
+    const int64_t rows = rng_range(rng, 0, 7), n = rng_range(rng, 1, 70);
+    const int64_t ldx = n + rng_range(rng, 0, 3), ldy = n + rng_range(rng, 0, 3);
+    const float sums[] = {2.5f, 0, 1e-38f, INFINITY, NAN, 3, 7};
+    float *data = new_filled(rng, FILL_NORMAL, rows * n), *got = new_floats(rows * n), *want = new_floats(rows * n);
+    struct tensor x = matrix(rows, n, ldx, any_placement(rng), data);
+    for (int finishes = 0; finishes < 2; finishes++) {
+        struct tensor y = matrix(rows, n, ldy, any_placement(rng), NULL);
+        describe(finishes ? "finish_rows" : "scale_rows", table->name, "%lld x %lld", (long long)rows, (long long)n);
+        if (finishes)
+            table->finish_rows(x.data, ldx, sums, rows, n, y.data, ldy);
+        else
+            table->scale_rows(x.data, ldx, rows, n, -0.375f, y.data, ldy);
+        for (int64_t i = 0; i < rows; i++)
+            if (finishes)
+                scalar_kernels()->finish_rows(data + i * n, 0, &sums[i], 1, n, want + i * n, 0);
+            else
+                scalar_kernels()->scale_rows(data + i * n, 0, 1, n, -0.375f, want + i * n, 0);
+        must(tensor_take(&y, got));
+        must(compare(SAME_BITS, got, want, rows, n));
+        tensor_free(&y);
+    }
+    must(tensor_unchanged(&x));
+    tensor_free(&x);
+    free(data);
+    free(got);
+    free(want);
+}
+
+START_TEST(test_many_rows) {
+    struct rng rng = rng_for("many_rows", 0);
+    for (int64_t repeat = 0; repeat < test_count(200); repeat++)
+        check_many_rows(heed_kernels_usable(_i), &rng);
 }
 END_TEST
 
@@ -181,6 +208,7 @@ END_TEST
 
 void add_row_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_rows, 0, tables);
+    tcase_add_loop_test(tests, test_many_rows, 0, tables);
     tcase_add_loop_test(tests, test_stored_rows_are_clean, 0, tables);
     tcase_add_loop_test(tests, test_exp2_accuracy, 0, tables);
     tcase_add_loop_test(tests, test_log, 0, tables);

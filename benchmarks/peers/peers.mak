@@ -4,7 +4,7 @@
 #   OPENBLAS_DIR, ONEDNN_DIR, GGML_DIR   where one is installed, if not where the compiler looks
 #   PEERS_PYTHON                         an interpreter that has torch, or onnxruntime and onnx
 #   PEER_THREADS, PEERS_SHORT            numbers of threads; anything: runs in seconds, figures worth little
-#   BENCH_FILTER                         a regex of group/work/threads:n, as in 'gemm packed/512x.*threads:1'
+#   BENCH_FILTER                         a regex of names, group, shape and threads, as in 'gemm packed/512x.*threads:1'
 PEERS_PYTHON = python3
 PEER_THREADS = 1 2
 P = $(B)/bench/peers

@@ -1,6 +1,8 @@
 /* A race: both results are checked, then heed and the peer take turns, so that whatever happens to the machine happens to both. */
 #include "peers.h"
 
+#include "../format.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -43,17 +45,6 @@ std::string quoted(const std::string &text) {
     for (char c : text)
         result += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c == '\n' ? ' ' : c);
     return result + "\"";
-}
-
-std::string format_time(double seconds) {
-    const char *units[] = {"ns", "us", "ms", "s"};
-    double value = seconds * 1e9;
-    int unit = 0;
-    for (; value >= 1000 && unit < 3; unit++)
-        value /= 1000;
-    char text[32];
-    std::snprintf(text, sizeof text, "%.*f %s", value < 100 ? 1 : 0, value, units[unit]);
-    return text;
 }
 
 /* A sample: as many calls as fill `slice`. */
@@ -166,7 +157,8 @@ void Races::record(const std::string &variant, const Times &times, double error)
     const Shape &shape = work_->shape();
     const std::string group = group_of(shape), name = name_of(shape);
     std::printf("%-16s %-22s %-28s %9s, heed %9s: %6.2f (%.2f, %.2f)\n", group.c_str(), name.c_str(), variant.c_str(),
-                format_time(times.peer).c_str(), format_time(times.heed).c_str(), times.ratio, times.least, times.most);
+                bench::format_time(times.peer).c_str(), bench::format_time(times.heed).c_str(), times.ratio, times.least,
+                times.most);
     std::fflush(stdout);
     if (records_.empty())
         return;

@@ -85,7 +85,7 @@ INLINE void softmax_vector(const float *x, int64_t n, const bool negative, struc
 }
 
 /* The sum of all exp2((x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so that
- * the error of a sum grows with n / 256 and not with n / 16.  */
+ * the error of a sum grows with n / 256 and not with n / 16. */
 INLINE float softmax_exp_sum(const float *x, int64_t n, const bool negative, struct softmax_scale scale, float *y) {
     enum { TURN = EXP_TIMES * HEED_SUM_LANES };
     vf total[SUM_VECTORS];

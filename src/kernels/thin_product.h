@@ -7,7 +7,6 @@
 #define HEED_KERNELS_THIN_PRODUCT_H
 
 enum {
-    LINE_FLOATS = 16,     /* of a cache line, nearly everywhere; where lines are longer, some are asked for twice */
     WINDOW_FLOATS = 4096, /* computed while as many are fetched: 16 KiB */
     /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
      * with which decoding from L2 takes 10 % longer than with 4 x 3. */
@@ -34,7 +33,7 @@ struct thin_window {
 
 /* Into L2: fetched into L1, lines are held up by those of the window, and memory idles (85 % of a plain read instead of 91 %). */
 INLINE void thin_fetch(const int floats, const float *row) {
-    UNROLL for (int at = 0; at < floats; at += LINE_FLOATS) __builtin_prefetch(row + at, 0, 2);
+    UNROLL for (int at = 0; at < floats; at += HEED_LINE) __builtin_prefetch(row + at, 0, 2);
 }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p. */
@@ -143,7 +142,7 @@ INLINE void thin_turn(const float *b, int64_t ldb, const int first, const int ro
             UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
                 j + i >= first && j + i < rows ? v_load_n(b + (j + i) * ldb + p, depth - p) : v_zero();
             for (; ahead && (row - j) * depth < (p + VF_LANES) * VF_LANES; row++)
-                for (int at = 0; at < depth; at += LINE_FLOATS)
+                for (int at = 0; at < depth; at += HEED_LINE)
                     __builtin_prefetch(ahead + row * ldahead + at, 0, 2);
             v_transpose(r);
             UNROLL for (int i = 0; i < VF_LANES; i++) v_store(turned + (p + i) * TURNED_ROWS + j, r[i]);
