@@ -9,7 +9,8 @@ enum {
     HEED_CPU_FMA = 1 << 0,
     HEED_CPU_AVX2 = 1 << 1,
     HEED_CPU_AVX512 = 1 << 2, /* F, BW, DQ and VL together */
-    HEED_CPU_NEON = 1 << 3
+    HEED_CPU_F16C = 1 << 3,
+    HEED_CPU_NEON = 1 << 4
 };
 unsigned heed_cpu_features(void);
 /* Of these, what does not pay (cpu_policy.h): tables that need it are not the first choice. */

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "heed.h"
+#include "types.h"
 
 enum {
     HEED_PANEL = 64,     /* columns of a packed panel, on every instruction set */
@@ -163,6 +164,10 @@ struct heed_kernels {
     /* y[i] += exp2(z[i] - max) * (1 / sum); NaN if sum is NaN, nothing if it is 0. */
     void (*mass_row)(float *y, const float *z, int64_t n, float max, float sum);
 
+    /* y[i][j] = x[i][j], of the given type, exactly. */
+    void (*widen_rows)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy);
+    /* y[i][j] = x[i][j] rounded to the given type, to nearest even; NaNs become its one NaN: 0x7fc00000, 0x7fc0, 0x7e00. */
+    void (*round_rows)(const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, enum heed_type type, int64_t ldy);
     /* y[i] = x[i] * factor + 0; NaNs become the one NaN. */
     void (*store_row)(const float *x, int64_t n, float factor, float *y);
     /* y[i][j] = x[i][j] * factor */

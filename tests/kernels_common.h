@@ -22,6 +22,7 @@ void add_thin_tests(TCase *tests, int tables);
 void add_softmax_tests(TCase *tests, int tables);
 void add_score_tests(TCase *tests, int tables);
 void add_row_tests(TCase *tests, int tables);
+void add_type_tests(TCase *tests, int tables);
 void add_kv_tests(TCase *tests, int tables);
 
 #endif

@@ -1,6 +1,6 @@
 /* The kernels of every usable table, one by one, against the scalar table's: packing and the matrix product here, the tiles of
  * attention in test_kernels_tiles.c, its softmax in test_kernels_softmax.c, what is added to scores in test_kernels_scores.c, rows
- * in test_kernels_rows.c, the append's in test_kernels_kv.c. */
+ * in test_kernels_rows.c, conversions in test_kernels_types.c, the append's in test_kernels_kv.c. */
 #include "kernels_common.h"
 #include "suites.h"
 
@@ -183,6 +183,7 @@ Suite *kernels_suite(void) {
     add_softmax_tests(tests, tables);
     add_score_tests(tests, tables);
     add_row_tests(tests, tables);
+    add_type_tests(tests, tables);
     add_kv_tests(tests, tables);
     suite_add_tcase(suite, tests);
     return suite;

@@ -9,6 +9,7 @@
 #include "internal.h"
 
 typedef float32x4_t vf;
+typedef uint16x4_t vh;
 #define VF_LANES 4
 
 /* All ones in the lanes before n. */
@@ -76,6 +77,35 @@ INLINE void v_transpose(vf r[VF_LANES]) {
     r[2] = vcombine_f32(vget_high_f32(top.val[0]), vget_high_f32(bottom.val[0]));
     r[3] = vcombine_f32(vget_high_f32(top.val[1]), vget_high_f32(bottom.val[1]));
 }
+
+INLINE vh v_load_half(const uint16_t *p) { return vld1_u16(p); }
+INLINE void v_store_half(uint16_t *p, vh x) { vst1_u16(p, x); }
+INLINE vh v_load_half_n(const uint16_t *p, int64_t n) {
+    uint16_t lanes[VF_LANES] = {0};
+    if (n >= VF_LANES)
+        return v_load_half(p);
+    for (int64_t i = 0; i < n; i++)
+        lanes[i] = p[i];
+    return v_load_half(lanes);
+}
+INLINE void v_store_half_n(uint16_t *p, vh x, int64_t n) {
+    uint16_t lanes[VF_LANES];
+    if (n >= VF_LANES) {
+        v_store_half(p, x);
+        return;
+    }
+    v_store_half(lanes, x);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = lanes[i];
+}
+INLINE vf v_widen_bf16(vh x) { return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(x), 16)); }
+/* Half of the last place that stays, less one, plus one if that place is odd. */
+INLINE vh v_round_bf16(vf x) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(v_one_nan(x)), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    return vshrn_n_u32(vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd), 16);
+}
+INLINE vf v_widen_f16(vh x) { return vcvt_f32_f16(vreinterpret_f16_u16(x)); }
+INLINE vh v_round_f16(vf x) { return vreinterpret_u16_f16(vcvt_f16_f32(v_one_nan(x))); }
 
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
     uint32_t lanes[VF_LANES] = {1, 1, 1, 1};

@@ -8,7 +8,23 @@
 #include "internal.h"
 
 typedef float vf;
+typedef uint16_t vh;
 #define VF_LANES 1
+
+INLINE uint32_t scalar_bits(float x) {
+    union {
+        float value;
+        uint32_t bits;
+    } as = {x};
+    return as.bits;
+}
+INLINE float scalar_float(uint32_t bits) {
+    union {
+        uint32_t bits;
+        float value;
+    } as = {bits};
+    return as.value;
+}
 
 INLINE vf v_zero(void) { return 0.0f; }
 INLINE vf v_set1(float x) { return x; }
@@ -32,16 +48,42 @@ INLINE vf v_one_nan(vf x) { return x != x ? __builtin_nanf("") : x; }
 /* Adding 1.5 * 2^23 leaves no fraction bits, so the sum is rounded to an integer, to nearest even. */
 INLINE vf v_round(vf x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 INLINE vf v_exp2_scale(vf r, vf n, vf x) {
-    union {
-        uint32_t bits;
-        float value;
-    } power;
     if (x < -126.0f)
         return 0.0f;
+    return x != x ? x : r * scalar_float((uint32_t)((int32_t)n + 127) << 23);
+}
+/* x / 2^shift, to nearest even. */
+INLINE uint32_t scalar_shift(uint32_t x, int shift) { return (x + (1u << (shift - 1)) - 1 + (x >> shift & 1)) >> shift; }
+INLINE vh v_load_half(const uint16_t *p) { return *p; }
+INLINE vh v_load_half_n(const uint16_t *p, int64_t n) { return n > 0 ? *p : 0; }
+INLINE void v_store_half(uint16_t *p, vh x) { *p = x; }
+INLINE void v_store_half_n(uint16_t *p, vh x, int64_t n) {
+    if (n > 0)
+        *p = x;
+}
+INLINE vf v_widen_bf16(vh x) { return scalar_float((uint32_t)x << 16); }
+INLINE vh v_round_bf16(vf x) { return x != x ? 0x7fc0 : (vh)scalar_shift(scalar_bits(x), 16); }
+/* A f16 has 5 bits of exponent, counted from 2^-15, and 10 of fraction. */
+INLINE vf v_widen_f16(vh x) {
+    const uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = x >> 10 & 31, fraction = x & 1023;
+    if (exponent == 31)
+        return scalar_float(sign | 0x7f800000 | (fraction ? 0x400000 | fraction << 13 : 0));
+    if (exponent == 0)
+        return scalar_float(sign | scalar_bits((float)fraction * 0x1p-24f));
+    return scalar_float(sign | (exponent + 127 - 15) << 23 | fraction << 13);
+}
+INLINE vh v_round_f16(vf x) {
+    const uint32_t bits = scalar_bits(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+    const uint32_t largest = 0x477fefff, least_normal = 0x38800000, half_of_least = 0x33000000;
     if (x != x)
-        return x;
-    power.bits = (uint32_t)((int32_t)n + 127) << 23;
-    return r * power.value;
+        return 0x7e00;
+    if (size > largest)
+        return (vh)(sign | 0x7c00);
+    if (size >= least_normal)
+        return (vh)(sign | (scalar_shift(size, 13) - ((127 - 15) << 10)));
+    if (size <= half_of_least)
+        return (vh)sign;
+    return (vh)(sign | scalar_shift((size & 0x7fffff) | 0x800000, 126 - (int)(size >> 23)));
 }
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) { return n > 0 && !*p ? -INFINITY : x; }
 INLINE float v_sum(vf x) { return x; }

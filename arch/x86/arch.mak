@@ -1,7 +1,7 @@
 # x86-64: which objects there are, and the flags of each.  configure reads the *_FLAGS lines to try an instruction set.
 # FP_FAST_FMA says that fma is an instruction, which SLEEF's header asks and clang 14, other than gcc, does not tell.
 SCALARFMA_FLAGS = -mfma -DFP_FAST_FMA=1 -DFP_FAST_FMAF=1 -fno-tree-vectorize -fno-tree-slp-vectorize
-AVX2_FLAGS = -mavx2 -mfma
+AVX2_FLAGS = -mavx2 -mfma -mf16c
 AVX512_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 
 ISAS-$(HAVE_SCALARFMA) += scalarfma

@@ -13,7 +13,7 @@
 struct words {
     unsigned ecx_1, ebx_7, ecx_7;
 };
-enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                                               /* ecx_1 */
+enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };                               /* ecx_1 */
 enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* ebx_7 */
 enum { AVX512_VBMI = 1 << 1 };                                                                          /* ecx_7 */
 
@@ -70,6 +70,8 @@ static unsigned detect(void) {
     unsigned features = 0;
     if (has(words.ecx_1, FMA))
         features |= HEED_CPU_FMA;
+    if (has(words.ecx_1, F16C))
+        features |= HEED_CPU_F16C;
     if (has(words.ebx_7, AVX2))
         features |= HEED_CPU_AVX2;
     if (!has(words.ebx_7, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL))
@@ -87,14 +89,29 @@ static unsigned known(void) {
     return word;
 }
 
-enum { FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512 };
+enum { FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512 | HEED_CPU_F16C };
 
 unsigned heed_cpu_features(void) { return known() & FEATURES; }
 
 unsigned heed_cpu_costly(void) { return known() >> COSTLY_SHIFT & FEATURES; }
 
 const char *heed_cpu_feature_names(void) {
-    static const char *const names[] = {"", "fma", "avx2", "avx2 fma", "avx512", "avx512 fma", "avx512 avx2", "avx512 avx2 fma"};
+    static const char *const names[] = {"",
+                                        "fma",
+                                        "avx2",
+                                        "avx2 fma",
+                                        "avx512",
+                                        "avx512 fma",
+                                        "avx512 avx2",
+                                        "avx512 avx2 fma",
+                                        "f16c",
+                                        "f16c fma",
+                                        "avx2 f16c",
+                                        "avx2 f16c fma",
+                                        "avx512 f16c",
+                                        "avx512 f16c fma",
+                                        "avx512 avx2 f16c",
+                                        "avx512 avx2 f16c fma"};
     return names[heed_cpu_features()];
 }
 

@@ -1,4 +1,4 @@
-/* The vector vocabulary for AVX2 with FMA: 8 lanes.  See arch/README.md. */
+/* The vector vocabulary for AVX2 with FMA and F16C: 8 lanes.  See arch/README.md. */
 #ifndef HEED_VEC_AVX2_H
 #define HEED_VEC_AVX2_H
 
@@ -10,6 +10,7 @@
 #include "internal.h"
 
 typedef __m256 vf;
+typedef __m128i vh;
 #define VF_LANES 8
 
 /* All ones in the lanes before n. */
@@ -82,6 +83,37 @@ INLINE void v_transpose(vf r[VF_LANES]) {
         r[i + 4] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x31);
     }
 }
+
+INLINE vh v_load_half(const uint16_t *p) { return _mm_loadu_si128((const __m128i *)p); }
+INLINE void v_store_half(uint16_t *p, vh x) { _mm_storeu_si128((__m128i *)p, x); }
+INLINE vh v_load_half_n(const uint16_t *p, int64_t n) {
+    uint16_t lanes[VF_LANES] = {0};
+    if (n >= VF_LANES)
+        return v_load_half(p);
+    for (int64_t i = 0; i < n; i++)
+        lanes[i] = p[i];
+    return v_load_half(lanes);
+}
+INLINE void v_store_half_n(uint16_t *p, vh x, int64_t n) {
+    uint16_t lanes[VF_LANES];
+    if (n >= VF_LANES) {
+        v_store_half(p, x);
+        return;
+    }
+    v_store_half(lanes, x);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = lanes[i];
+}
+INLINE vf v_widen_bf16(vh x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)); }
+/* Half of the last place that stays, less one, plus one if that place is odd. */
+INLINE vh v_round_bf16(vf x) {
+    const __m256i bits = _mm256_castps_si256(v_one_nan(x)),
+                  odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd), top = _mm256_srli_epi32(up, 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
+}
+INLINE vf v_widen_f16(vh x) { return _mm256_cvtph_ps(x); }
+INLINE vh v_round_f16(vf x) { return _mm256_cvtps_ph(v_one_nan(x), _MM_FROUND_TO_NEAREST_INT); }
 
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
     uint8_t bytes[VF_LANES] = {1, 1, 1, 1, 1, 1, 1, 1};

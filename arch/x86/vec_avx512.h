@@ -9,6 +9,7 @@
 #include "internal.h"
 
 typedef __m512 vf;
+typedef __m256i vh;
 #define VF_LANES 16
 
 /* A bit for each lane before n. */
@@ -84,6 +85,21 @@ INLINE void v_transpose(vf r[VF_LANES]) {
         r[i + 12] = _mm512_shuffle_f32x4(odd01, odd23, _MM_SHUFFLE(3, 1, 3, 1));
     }
 }
+
+INLINE vh v_load_half(const uint16_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE void v_store_half(uint16_t *p, vh x) { _mm256_storeu_si256((__m256i *)p, x); }
+INLINE vh v_load_half_n(const uint16_t *p, int64_t n) { return _mm256_maskz_loadu_epi16(avx512_first(n), p); }
+INLINE void v_store_half_n(uint16_t *p, vh x, int64_t n) { _mm256_mask_storeu_epi16(p, avx512_first(n), x); }
+INLINE vf v_widen_bf16(vh x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
+/* Half of the last place that stays, less one, plus one if that place is odd. */
+INLINE vh v_round_bf16(vf x) {
+    const __m512i bits = _mm512_castps_si512(v_one_nan(x)),
+                  odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
+}
+INLINE vf v_widen_f16(vh x) { return _mm512_cvtph_ps(x); }
+INLINE vh v_round_f16(vf x) { return _mm512_cvtps_ph(v_one_nan(x), _MM_FROUND_TO_NEAREST_INT); }
 
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
     const __m128i bytes = _mm_maskz_loadu_epi8(avx512_first(n), p);

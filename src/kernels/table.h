@@ -8,6 +8,7 @@
 #include "cpu.h"
 #include "internal.h"
 #include "kernels.h"
+#include "kernels/types.h"
 #include "kernels/tile.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
@@ -47,6 +48,8 @@ const struct heed_kernels TABLE = {
     .seal_row = seal_row,
     .merge_row = merge_row,
     .mass_row = mass_row,
+    .widen_rows = widen_rows,
+    .round_rows = round_rows,
     .store_row = store_row,
     .scale_rows = scale_rows,
     .finish_rows = finish_rows,

@@ -10,6 +10,12 @@
 /* 2^x */
 double ref_exp2(float x);
 
+/* The value of a bf16 or f16, and the one that is nearest to x: of two, the even one; the quiet one for NaN. */
+double ref_widen_bf16(uint16_t x);
+double ref_widen_f16(uint16_t x);
+uint16_t ref_round_bf16(double x);
+uint16_t ref_round_f16(double x);
+
 /* c[m][n]; gemm->c is read where beta is not 0. */
 void ref_gemm(const struct heed_gemm *gemm, double *c);
 

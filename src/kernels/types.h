@@ -1,0 +1,78 @@
+/* Elements of any type, as kernels load and store them, and rows widened or rounded.  Contracts in src/kernels.h.
+ *
+ * A kernel that takes a type has one body over load_type and store_type, compiled for each: the type must be a constant there, or
+ * every load would ask for it. */
+#ifndef HEED_KERNELS_TYPES_H
+#define HEED_KERNELS_TYPES_H
+
+/* The statement with `TYPE` for type, as a constant. */
+#define WITH_TYPE(type, statement)                                                                                                 \
+    do {                                                                                                                           \
+        if ((type) == HEED_F32) {                                                                                                  \
+            const enum heed_type TYPE = HEED_F32;                                                                                  \
+            statement;                                                                                                             \
+        } else if ((type) == HEED_BF16) {                                                                                          \
+            const enum heed_type TYPE = HEED_BF16;                                                                                 \
+            statement;                                                                                                             \
+        } else {                                                                                                                   \
+            const enum heed_type TYPE = HEED_F16;                                                                                  \
+            statement;                                                                                                             \
+        }                                                                                                                          \
+    } while (0)
+
+/* The first n elements, as v_load_n and v_store_n have them. */
+INLINE vf load_type(const enum heed_type type, const void *p, int64_t n) {
+    if (type == HEED_F32)
+        return n >= VF_LANES ? v_load(p) : v_load_n(p, n);
+    const vh x = n >= VF_LANES ? v_load_half(p) : v_load_half_n(p, n);
+    return type == HEED_BF16 ? v_widen_bf16(x) : v_widen_f16(x);
+}
+
+INLINE void store_half(uint16_t *p, vh x, int64_t n) {
+    if (n >= VF_LANES)
+        v_store_half(p, x);
+    else
+        v_store_half_n(p, x, n);
+}
+
+INLINE void store_type(const enum heed_type type, void *p, vf x, int64_t n) {
+    if (type == HEED_BF16)
+        store_half(p, v_round_bf16(x), n);
+    else if (type == HEED_F16)
+        store_half(p, v_round_f16(x), n);
+    else if (n >= VF_LANES)
+        v_store(p, x);
+    else
+        v_store_n(p, x, n);
+}
+
+INLINE void widen_rows_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy) {
+    for (int64_t row = 0; row < rows; row++, y += ldy) {
+        const void *from = type_at(type, x, row * ldx);
+        int64_t i = 0;
+        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, load_type(type, type_at(type, from, i), VF_LANES));
+        if (i < n)
+            v_store_n(y + i, load_type(type, type_at(type, from, i), n - i), n - i);
+    }
+}
+
+static void widen_rows(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy) {
+    WITH_TYPE(type, widen_rows_of(TYPE, x, ldx, rows, n, y, ldy));
+}
+
+INLINE void round_rows_of(const enum heed_type type, const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, int64_t ldy) {
+    for (int64_t row = 0; row < rows; row++, x += ldx) {
+        void *to = type_at_output(type, y, row * ldy);
+        int64_t i = 0;
+        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES)
+            store_type(type, type_at_output(type, to, i), v_one_nan(v_load(x + i)), VF_LANES);
+        if (i < n)
+            store_type(type, type_at_output(type, to, i), v_one_nan(v_load_n(x + i, n - i)), n - i);
+    }
+}
+
+static void round_rows(const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, enum heed_type type, int64_t ldy) {
+    WITH_TYPE(type, round_rows_of(TYPE, x, ldx, rows, n, y, ldy));
+}
+
+#endif

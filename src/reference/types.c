@@ -1,0 +1,39 @@
+/* bf16 and f16 by their definition (IEEE 754-2019, section 3.4), in double. */
+#include "reference.h"
+
+#include <math.h>
+
+enum { BF16_FRACTION = 7, F16_FRACTION = 10 }; /* bits; the exponent has those that are left, but for the sign's */
+
+static int bias_of(int fraction_bits) { return (1 << (14 - fraction_bits)) - 1; }
+
+static double widen(uint16_t x, int fraction_bits) {
+    const int all_ones = (1 << (15 - fraction_bits)) - 1, exponent = x >> fraction_bits & all_ones;
+    const int fraction = x & ((1 << fraction_bits) - 1),
+              unit = (exponent > 0 ? exponent : 1) - bias_of(fraction_bits) - fraction_bits;
+    const double sign = x & 0x8000 ? -1.0 : 1.0;
+    if (exponent == all_ones)
+        return fraction ? NAN : sign * INFINITY;
+    return sign * ldexp(fraction + (exponent > 0 ? 1 << fraction_bits : 0), unit);
+}
+
+/* The number of units of the last place, rounded: in it, a carry out of the fraction goes on into the exponent by itself. */
+static uint16_t rounded(double x, int fraction_bits) {
+    const int infinity = ((1 << (15 - fraction_bits)) - 1) << fraction_bits, sign = signbit(x) ? 0x8000 : 0;
+    int exponent;
+    if (isnan(x))
+        return (uint16_t)(infinity | 1 << (fraction_bits - 1));
+    if (isinf(x))
+        return (uint16_t)(sign | infinity);
+    frexp(x, &exponent);
+    const int least = 1 - bias_of(fraction_bits), place = (x == 0.0 || exponent - 1 < least ? least : exponent - 1) - fraction_bits;
+    if (place - least + fraction_bits > 1 << (15 - fraction_bits))
+        return (uint16_t)(sign | infinity);
+    const int bits = ((place - least + fraction_bits) << fraction_bits) + (int)nearbyint(ldexp(fabs(x), -place));
+    return (uint16_t)(sign | (bits < infinity ? bits : infinity));
+}
+
+double ref_widen_bf16(uint16_t x) { return widen(x, BF16_FRACTION); }
+double ref_widen_f16(uint16_t x) { return widen(x, F16_FRACTION); }
+uint16_t ref_round_bf16(double x) { return rounded(x, BF16_FRACTION); }
+uint16_t ref_round_f16(double x) { return rounded(x, F16_FRACTION); }

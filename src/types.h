@@ -1,0 +1,19 @@
+/* Types of stored elements: how large they are, and where they lie. */
+#ifndef HEED_TYPES_H
+#define HEED_TYPES_H
+
+#include <stdint.h>
+
+#include "internal.h"
+
+/* How the elements of a tensor are stored; arithmetic is that of floats. */
+enum heed_type { HEED_F32 = 0, HEED_BF16, HEED_F16 };
+
+INLINE int64_t type_bytes(enum heed_type type) { return type == HEED_F32 ? 4 : 2; }
+
+INLINE const void *type_at(enum heed_type type, const void *data, int64_t index) {
+    return (const char *)data + index * type_bytes(type);
+}
+INLINE void *type_at_output(enum heed_type type, void *data, int64_t index) { return (char *)data + index * type_bytes(type); }
+
+#endif
