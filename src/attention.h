@@ -56,7 +56,7 @@ struct attention_layout {
     /* of each worker: */
     int64_t query;  /* [block_rows][head_dim], scaled */
     int64_t keys;   /* [panels][head_dim][64] */
-    int64_t values; /* [panels of value_dim][chunk][64]; empty unless values are packed */
+    int64_t values; /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
     int64_t scores; /* [SUBROWS][256] */
     int64_t row_max;
     int64_t chunk_max, chunk_sum, keep_old, take_new; /* [SUBROWS] */

@@ -184,7 +184,6 @@ static void value_rows(const struct attention_block *block, int64_t from, int ro
         .values = chunk->values,
         .piece_keys = chunk->piece_keys,
         .ldv = chunk->value_ld,
-        .panel = chunk->value_panel,
         .o = apart ? block->chunk_output : block->output + from * output_ld,
         .ldo = output_ld,
         .keep_old = apart ? NULL : block->keep_old,

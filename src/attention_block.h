@@ -12,7 +12,7 @@ struct attention_chunk {
     int key_width;
     const float *values[HEED_CHUNK / HEED_SUM_LANES]; /* pieces of piece_keys keys, rows value_ld apart */
     int piece_keys;                                   /* 0: they are not loaded */
-    int64_t value_ld, value_panel;                    /* value_panel: from 64 columns to the next 64 */
+    int64_t value_ld;
 };
 
 struct attention_block {

@@ -121,26 +121,22 @@ static void find_cache_values(struct attention_block *block) {
         chunk->values[at / chunk->piece_keys] = cache_value(block, at);
 }
 
+/* Rows of whole lines, the rest zeros: what kernels make of it is not used, but denormals would slow them. */
 static void pack_values(struct attention_block *block) {
     struct attention_chunk *chunk = &block->chunk;
-    const int64_t value_dim = block->plan->request->value_dim, panel = HEED_PANEL * block->plan->chunk_keys;
-    for (int at = chunk->begin, n; at < chunk->end; at += n) {
-        const int in_piece = at % chunk->piece_keys;
-        const float *rows = chunk->values[at / chunk->piece_keys] + in_piece * chunk->value_ld;
-        n = (int)min_i64(chunk->piece_keys - in_piece, chunk->end - at);
-        for (int64_t d = 0; d < value_dim; d += HEED_PANEL)
-            block->kernels->pack(rows + d, chunk->value_ld, n, (int)min_i64(HEED_PANEL, value_dim - d),
-                                 block->values + d / HEED_PANEL * panel + at * HEED_PANEL);
+    const int64_t value_dim = block->plan->request->value_dim, ld = round_up(value_dim, HEED_SUM_LANES);
+    for (int at = chunk->begin; at < chunk->end; at++) {
+        const float *row = chunk->values[at / chunk->piece_keys] + at % chunk->piece_keys * chunk->value_ld;
+        memcpy(block->values + at * ld, row, (size_t)value_dim * sizeof *row);
+        memset(block->values + at * ld + value_dim, 0, (size_t)(ld - value_dim) * sizeof *row);
     }
     chunk->values[0] = block->values;
     chunk->piece_keys = HEED_CHUNK;
-    chunk->value_ld = HEED_PANEL;
-    chunk->value_panel = panel;
+    chunk->value_ld = ld;
 }
 
 void heed_block_load_values(struct attention_block *block) {
     struct attention_chunk *chunk = &block->chunk;
-    chunk->value_panel = HEED_PANEL;
     if (block->plan->request->cache) {
         find_cache_values(block);
     } else {

@@ -132,7 +132,7 @@ static void lay_out_worker(struct attention_plan *plan) {
     int64_t floats = 0;
     layout->query = take(&floats, rows * request->head_dim);
     layout->keys = take(&floats, plan->pack_keys ? round_up(keys, HEED_PANEL) * request->head_dim : 0);
-    layout->values = take(&floats, plan->pack_values ? keys * round_up(request->value_dim, HEED_PANEL) : 0);
+    layout->values = take(&floats, plan->pack_values ? keys * plan->output_ld : 0);
     layout->scores = take(&floats, held * HEED_CHUNK);
     layout->row_max = take(&floats, held * HEED_SUM_LANES);
     layout->chunk_max = take(&floats, held); /* kernels want room for rows rounded up to 16, which is how all of this is rounded */

@@ -215,7 +215,6 @@ static void weigh_values(struct small_head *h) {
                                                      .values = &h->values,
                                                      .piece_keys = HEED_CHUNK,
                                                      .ldv = h->value_ld,
-                                                     .panel = HEED_PANEL,
                                                      .o = h->output,
                                                      .ldo = h->output_ld});
 }

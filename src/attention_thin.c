@@ -77,27 +77,25 @@ void heed_block_score_thin(const struct attention_block *block, int rows) {
 static void weight_values(const struct attention_block *block, int i, int rows, int from, int to, struct next next) {
     const struct attention_chunk *chunk = &block->chunk;
     const int64_t value_dim = block->plan->request->value_dim, output_ld = block->plan->output_ld;
-    const int64_t columns = block->plan->pack_values ? HEED_PANEL : value_dim;
     for (int at = from, n; at < to; at += n) {
         const int piece = at / chunk->piece_keys, in_piece = at % chunk->piece_keys;
         n = smaller(chunk->piece_keys - in_piece, to - at);
         if (at + n < to)
             next = (struct next){chunk->values[piece + 1], 0};
-        for (int64_t d = 0; d < value_dim; d += columns)
-            block->kernels->thin_product(&(struct heed_thin_product){
-                .rows = rows,
-                .columns = (int)min_i64(columns, value_dim - d),
-                .k = n,
-                .a = block->scores + i * HEED_CHUNK + at,
-                .lda = HEED_CHUNK,
-                .b = chunk->values[piece] + in_piece * chunk->value_ld + d / HEED_PANEL * chunk->value_panel,
-                .ldb = chunk->value_ld,
-                .c = block->chunk_output + i * output_ld + d,
-                .ldc = output_ld,
-                .continues = true,
-                .next = next.data,
-                .ldnext = next.ld,
-            });
+        block->kernels->thin_product(&(struct heed_thin_product){
+            .rows = rows,
+            .columns = (int)value_dim,
+            .k = n,
+            .a = block->scores + i * HEED_CHUNK + at,
+            .lda = HEED_CHUNK,
+            .b = chunk->values[piece] + in_piece * chunk->value_ld,
+            .ldb = chunk->value_ld,
+            .c = block->chunk_output + i * output_ld,
+            .ldc = output_ld,
+            .continues = true,
+            .next = next.data,
+            .ldnext = next.ld,
+        });
     }
 }
 

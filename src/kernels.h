@@ -90,9 +90,9 @@ struct heed_merge_rows {
 
 /* o[i][d] = fma(o[i][d], keep_old[i], chain * take_new[i]) for d < columns, chain over begins[i] <= j < ends[i] of p[i][j] *
  * value[j][d], from 0; with keep_old NULL o[i][d] = chain + 0.  Row i uses no value that it does not see.
- * Element d of value j is values[j / piece_keys][j % piece_keys * ldv + d / 64 * panel + d % 64]: pages, or one piece; rows as they
- * are if panel is 64, or packed.  Values and o are readable, o writable, up to columns rounded up to whole vectors; p has leading
- * dimension HEED_CHUNK.  Neither begins nor ends fall from row to row; where a row sees nothing, keep_old is 1. */
+ * Element d of value j is values[j / piece_keys][j % piece_keys * ldv + d]: pages, or one piece.  Values and o are readable, o
+ * writable, up to columns rounded up to whole vectors; p has leading dimension HEED_CHUNK.  Neither begins nor ends fall from row
+ * to row; where a row sees nothing, keep_old is 1. */
 struct heed_value_rows {
     int rows;
     int64_t columns;
@@ -100,7 +100,7 @@ struct heed_value_rows {
     const float *p;
     const float *const *values;
     int piece_keys;
-    int64_t ldv, panel;
+    int64_t ldv;
     float *o;
     int64_t ldo;
     const float *keep_old;

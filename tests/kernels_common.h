@@ -8,7 +8,7 @@
 
 #include <check.h>
 
-enum { MAX_ROWS = 15 }; /* two tiles and more */
+enum { MAX_ROWS = 27 }; /* four tiles and more */
 
 /* The scalar table; always usable. */
 const struct heed_kernels *scalar_kernels(void);

@@ -200,7 +200,6 @@ static void compute_values(const struct heed_kernels *table, const struct value_
                                                 .values = values,
                                                 .piece_keys = c->piece_keys,
                                                 .ldv = ldv,
-                                                .panel = HEED_PANEL,
                                                 .o = o.data,
                                                 .ldo = o.stride[2],
                                                 .keep_old = c->keeps ? c->keep_old : NULL,

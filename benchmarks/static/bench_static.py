@@ -33,7 +33,7 @@ ISAS = {
 # Functions of a kernel, and what its hot loop has most of.
 KERNELS = {
     "score_whole": ("score_whole_tiles", Instruction.is_fma),
-    "value_whole": ("value_whole_tiles", Instruction.is_fma),
+    "value_whole": (r"value_whole_\d", Instruction.is_fma),
     "score_tile": (r"score_tile_\dx\d", Instruction.is_fma),
     "value_prefix": (r"value_prefix_\dx\d", Instruction.is_fma),
     "value_pieces": (r"value_pieces_\dx\d", Instruction.is_fma),

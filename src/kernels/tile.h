@@ -1,22 +1,24 @@
 /* The inner loop of every product, and how a kernel is made for each tile shape.
  *
- * A tile is up to TILE_ROWS rows times TILE_VECTORS vectors of accumulators, held in registers over the whole chain. */
+ * A tile is up to TILE_ROWS rows times TILE_VECTORS vectors of accumulators, held in registers over the whole chain; or a tall one,
+ * of TALL_ROWS rows and half as many vectors. */
 #ifndef HEED_KERNELS_TILE_H
 #define HEED_KERNELS_TILE_H
 
 #define TILE_COLUMNS (TILE_VECTORS * VF_LANES)
+enum { TALL_ROWS = 2 * TILE_ROWS };
 
-INLINE void tile_zero(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS]) {
+INLINE void tile_zero(const int rows, const int vectors, vf acc[][TILE_VECTORS]) {
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
 }
 
 /* Rows of a are addressed from one pointer for every three: base, base + lda and base + 2 * lda are addressing modes.  Left alone,
  * gcc 12 keeps a pointer for every row and unrolled step, on the stack. */
-enum { ROW_GROUP = 3, ROW_GROUPS = (TILE_ROWS + ROW_GROUP - 1) / ROW_GROUP };
+enum { ROW_GROUP = 3, ROW_GROUPS = (TALL_ROWS + ROW_GROUP - 1) / ROW_GROUP };
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p: a[g] points to a[3 * g][p], b to b[p][0]. */
-INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *const a[ROW_GROUPS],
-                      int64_t lda, const float *b) {
+INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *const a[ROW_GROUPS], int64_t lda,
+                      const float *b) {
     vf column[TILE_VECTORS];
     UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
     UNROLL for (int i = 0; i < rows; i++) {
@@ -26,8 +28,8 @@ INLINE void tile_step(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_
 }
 
 /* `steps` of them; a and b advance. */
-INLINE void tile_steps(const int steps, const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS],
-                       const float *a[ROW_GROUPS], int64_t lda, const float **b, int64_t ldb) {
+INLINE void tile_steps(const int steps, const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a[ROW_GROUPS],
+                       int64_t lda, const float **b, int64_t ldb) {
     UNROLL for (int u = 0; u < steps; u++) {
         tile_step(rows, vectors, acc, a, lda, *b);
         UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
@@ -41,8 +43,8 @@ INLINE void tile_steps(const int steps, const int rows, const int vectors, vf ac
 enum { TILE_STEPS = TILE_ROWS * TILE_VECTORS > 12 ? 4 : 8 };
 
 /* The same for p = 0..k-1, in this order. */
-INLINE void tile_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const float *a, int64_t lda,
-                          const float *b, int64_t ldb, int64_t k) {
+INLINE void tile_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, int64_t lda, const float *b,
+                          int64_t ldb, int64_t k) {
     const float *groups[ROW_GROUPS];
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
         groups[g] = a + g * ROW_GROUP * lda;

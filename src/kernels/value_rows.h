@@ -8,7 +8,7 @@ struct value_tile {
     const struct heed_value_rows *all;
     const int *begins, *ends;
     const float *p;
-    int64_t ldv, offset;
+    int64_t ldv, column;
     float *o;
 };
 
@@ -18,14 +18,14 @@ INLINE struct value_tile value_tile_at(const struct heed_value_rows *all, int ro
                                .ends = all->ends + row,
                                .p = all->p + row * HEED_CHUNK,
                                .ldv = all->ldv,
-                               .offset = column / HEED_PANEL * all->panel + column % HEED_PANEL,
+                               .column = column,
                                .o = all->o + row * all->ldo + column};
 }
 
 /* Keys [from, to), of which a row sees those before its end, and from its begin on if `begins`: a row must not touch a value that
  * it does not see, for 0 * NaN is NaN. */
-INLINE void value_edge(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const struct value_tile *tile,
-                       const bool begins, const float *value, int from, int to) {
+INLINE void value_edge(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile, const bool begins,
+                       const float *value, int from, int to) {
     NO_UNROLL for (int j = from; j < to; j++) {
         UNROLL for (int i = 0; i < rows; i++) {
             if (j >= tile->ends[i] || (begins && j < tile->begins[i]))
@@ -38,18 +38,19 @@ INLINE void value_edge(const int rows, const int vectors, vf acc[TILE_ROWS][TILE
 }
 
 /* o = fma(o, keep_old, chain * take_new), or the chain alone. */
-INLINE void value_merge(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const struct value_tile *tile,
-                        int row) {
-    const struct heed_value_rows *all = tile->all;
+INLINE void value_merge(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile, int row) {
+    const float *keep_old = tile->all->keep_old, *take_new = tile->all->take_new;
+    const int64_t ldo = tile->all->ldo;
+    if (!keep_old) {
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
+            v_store(tile->o + i * ldo + v * VF_LANES, v_add(acc[i][v], v_zero()));
+        return;
+    }
     UNROLL for (int i = 0; i < rows; i++) {
-        float *o = tile->o + i * all->ldo;
-        if (!all->keep_old) {
-            UNROLL for (int v = 0; v < vectors; v++) v_store(o + v * VF_LANES, v_add(acc[i][v], v_zero()));
-            continue;
-        }
-        const vf keep_old = v_set1(all->keep_old[row + i]), take_new = v_set1(all->take_new[row + i]);
+        const vf keep = v_set1(keep_old[row + i]), take = v_set1(take_new[row + i]);
+        float *o = tile->o + i * ldo;
         UNROLL for (int v = 0; v < vectors; v++)
-            v_store(o + v * VF_LANES, v_fma(v_load(o + v * VF_LANES), keep_old, v_mul(acc[i][v], take_new)));
+            v_store(o + v * VF_LANES, v_fma(v_load(o + v * VF_LANES), keep, v_mul(acc[i][v], take)));
     }
 }
 
@@ -57,7 +58,7 @@ INLINE void value_merge(const int rows, const int vectors, vf acc[TILE_ROWS][TIL
 INLINE void value_prefix_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int64_t column) {
     vf acc[TILE_ROWS][TILE_VECTORS];
     const struct value_tile tile = value_tile_at(all, row, column);
-    const float *value = *all->values + tile.offset;
+    const float *value = *all->values + tile.column;
     tile_zero(rows, vectors, acc);
     tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, value, tile.ldv, tile.ends[0]);
     value_edge(rows, vectors, acc, &tile, false, value, tile.ends[0], tile.ends[rows - 1]);
@@ -78,7 +79,7 @@ INLINE void value_pieces_body(const int rows, const int vectors, const struct he
         const int stop = start + all->piece_keys;
         if (stop <= any_begin)
             continue;
-        const float *value = *piece + tile.offset - start * tile.ldv;
+        const float *value = *piece + tile.column - start * tile.ldv;
         value_edge(rows, vectors, acc, &tile, true, value, larger(any_begin, start), smaller(all_begin, smaller(any_end, stop)));
         const int from = larger(all_begin, start), to = smaller(all_end, stop);
         if (from < to)
@@ -88,40 +89,88 @@ INLINE void value_pieces_body(const int rows, const int vectors, const struct he
     value_merge(rows, vectors, acc, &tile, row);
 }
 
-/* Whole tiles side by side, up to column `end`, of rows that see the same values, the first of one piece: what value_prefix does,
- * in a loop of its own for the reasons of score_whole_tiles. */
-NOINLINE void value_whole_tiles(const struct heed_value_rows *all, int row, int64_t end) {
-    NO_UNROLL for (int64_t column = 0; column < end; column += TILE_COLUMNS) {
-        vf acc[TILE_ROWS][TILE_VECTORS];
+/* Whole tiles of the rows [row, end) and columns [from, to), of rows that see the same values, the first of one piece: what
+ * value_prefix does, in a loop of its own for the reasons of score_whole_tiles.  By rows, whose weights stay in L1 while all
+ * columns use them. */
+INLINE void value_whole_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int end, int64_t from,
+                             int64_t to) {
+    int64_t column = from;
+    NO_UNROLL while (row < end) {
+        vf acc[TALL_ROWS][TILE_VECTORS];
         const struct value_tile tile = value_tile_at(all, row, column);
-        tile_zero(TILE_ROWS, TILE_VECTORS, acc);
-        tile_multiply(TILE_ROWS, TILE_VECTORS, acc, tile.p, HEED_CHUNK, *all->values + tile.offset, tile.ldv, tile.ends[0]);
-        value_merge(TILE_ROWS, TILE_VECTORS, acc, &tile, row);
+        tile_zero(rows, vectors, acc);
+        tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, *all->values + tile.column, tile.ldv, tile.ends[0]);
+        value_merge(rows, vectors, acc, &tile, row);
+        column += vectors * VF_LANES;
+        const bool next_row = column >= to;
+        row = next_row ? row + rows : row;
+        column = next_row ? from : column;
     }
 }
 
 TILE_SHAPES(value_prefix, (const struct heed_value_rows *all, int row, int64_t column), all, row, column)
 TILE_SHAPES(value_pieces, (const struct heed_value_rows *all, int row, int64_t column), all, row, column)
 
-typedef void value_shape(const struct heed_value_rows *all, int row, int64_t column);
+/* Few vectors leave registers for twice the rows.  Six chains wait for their own latency: 9 vectors of AVX2, the last alone, 0.917
+ * of the peak, now 0.970; 6 x 2 tiles of AVX-512 0.930, 12 x 2 0.960. */
+#define VALUE_WHOLE_ROWS(vectors) ((vectors) <= TILE_VECTORS / 2 ? TALL_ROWS : TILE_ROWS)
+#define VALUE_WHOLE(vectors)                                                                                                       \
+    NOINLINE void value_whole_##vectors(const struct heed_value_rows *all, int row, int end, int64_t from, int64_t to) {           \
+        if (vectors <= TILE_VECTORS)                                                                                               \
+            value_whole_body(VALUE_WHOLE_ROWS(vectors), vectors <= TILE_VECTORS ? vectors : 1, all, row, end, from, to);           \
+    }
+VALUE_WHOLE(1)
+VALUE_WHOLE(2)
+VALUE_WHOLE(3)
+VALUE_WHOLE(4)
 
-/* By rows, whose weights stay in L1 while all columns use them. */
-static void value_rows(const struct heed_value_rows *all) {
+/* Whether these rows see the same values, the first of one piece. */
+INLINE bool value_is_whole(const struct heed_value_rows *all, int row, int rows) {
+    const int end = all->ends[row];
+    return all->begins[row + rows - 1] == 0 && end > 0 && end <= all->piece_keys && all->ends[row + rows - 1] == end;
+}
+
+/* All rows of the columns [from, to), in tiles of so many vectors. */
+INLINE void value_columns(const struct heed_value_rows *all, int64_t from, int64_t to, int vectors) {
+    typedef void value_shape(const struct heed_value_rows *all, int row, int64_t column);
     static value_shape *const prefix[6][4] = TILE_TABLE(value_prefix), *const pieces[6][4] = TILE_TABLE(value_pieces);
-    for (int row = 0; row < all->rows; row += TILE_ROWS) {
-        const int rows = smaller(TILE_ROWS, all->rows - row);
-        const int begin = all->begins[row + rows - 1], end = all->ends[row + rows - 1];
-        if (all->begins[row] >= end && all->keep_old)
+    static void (*const whole[4])(const struct heed_value_rows *all, int row, int end, int64_t from,
+                                  int64_t to) = {value_whole_1, value_whole_2, value_whole_3, value_whole_4};
+    const int whole_rows = VALUE_WHOLE_ROWS(vectors);
+    int row = 0;
+    while (row < all->rows) {
+        int stop = row;
+        while (stop + whole_rows <= all->rows && value_is_whole(all, stop, whole_rows))
+            stop += whole_rows;
+        if (stop > row) {
+            whole[vectors - 1](all, row, stop, from, to);
+            row = stop;
             continue;
-        const bool is_prefix = begin == 0 && end > 0 && end <= all->piece_keys;
-        value_shape *const *shapes = is_prefix ? prefix[rows - 1] : pieces[rows - 1];
-        int64_t column = 0;
-        if (is_prefix && rows == TILE_ROWS && all->ends[row] == end) {
-            column = all->columns - all->columns % TILE_COLUMNS;
-            value_whole_tiles(all, row, column);
         }
-        for (; column < all->columns; column += TILE_COLUMNS)
-            shapes[(min_i64(TILE_COLUMNS, all->columns - column) - 1) / VF_LANES](all, row, column);
+        const int rows = smaller(TILE_ROWS, all->rows - row), end = all->ends[row + rows - 1];
+        const bool is_prefix = all->begins[row + rows - 1] == 0 && end > 0 && end <= all->piece_keys;
+        value_shape *const shape = (is_prefix ? prefix : pieces)[rows - 1][vectors - 1];
+        for (int64_t column = from; column < to && (all->begins[row] < end || !all->keep_old); column += vectors * VF_LANES)
+            shape(all, row, column);
+        row += rows;
+    }
+}
+
+/* Tiles as wide as they come, then what is left; but none of one vector where two tiles can share: 5 vectors as 4 + 1 take 0.877 of
+ * the peak, as 3 + 2 0.957. */
+static void value_rows(const struct heed_value_rows *all) {
+    const int64_t vectors = (all->columns + VF_LANES - 1) / VF_LANES;
+    int left = (int)(vectors % TILE_VECTORS);
+    if (left == 1 && vectors > 1 && TILE_VECTORS > 2)
+        left += TILE_VECTORS;
+    const int64_t wide = (vectors - left) * VF_LANES;
+    if (wide > 0)
+        value_columns(all, 0, wide, TILE_VECTORS);
+    for (int64_t column = wide; left > 0;) {
+        const int next = left > TILE_VECTORS ? TILE_VECTORS - 1 : left;
+        value_columns(all, column, column + next * VF_LANES, next);
+        column += next * VF_LANES;
+        left -= next;
     }
 }
 
