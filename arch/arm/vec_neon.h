@@ -60,10 +60,17 @@ INLINE vf v_max(vf a, vf b) { return vmaxq_f32(a, b); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return vbslq_f32(neon_first(n), x, other); }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) { return vbslq_f32(vceqq_f32(x, vdupq_n_f32(-INFINITY)), v_zero(), y); }
 INLINE vf v_one_nan(vf x) { return vbslq_f32(vceqq_f32(x, x), x, vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000))); }
-INLINE vf v_round(vf x) { return vrndnq_f32(x); }
-INLINE vf v_exp2_scale(vf r, vf n, vf x) {
-    const int32x4_t power = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23);
-    return vbslq_f32(vcltq_f32(x, vdupq_n_f32(-126.0f)), v_zero(), v_mul(r, vreinterpretq_f32_s32(power)));
+/* Adding 1.5 * 2^23 + 128 leaves no fraction bits, so the sum is rounded to an integer, to nearest even as 128 is even; its low
+ * bits are the exponent of 2^(rint(x) + 1). */
+#define VF_EXP2_UNIT 0.5f
+INLINE vf v_exp2_split(vf x, vf *power) {
+    const vf shift = v_set1(0x1.8p23f + 128);
+    *power = v_add(x, shift);
+    return v_sub(x, v_sub(*power, shift));
+}
+INLINE vf v_exp2_scale(vf r, vf power, vf x) {
+    const vf factor = vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(power), 23));
+    return vbslq_f32(vcltq_f32(x, vdupq_n_f32(-126.0f)), v_zero(), v_mul(r, factor));
 }
 INLINE float v_sum(vf x) {
     const float32x2_t halves = vadd_f32(vget_low_f32(x), vget_high_f32(x));

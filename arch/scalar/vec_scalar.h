@@ -46,7 +46,11 @@ INLINE vf v_keep_first(vf x, int64_t n, vf other) { return n > 0 ? x : other; }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) { return x == -INFINITY ? 0.0f : y; }
 INLINE vf v_one_nan(vf x) { return x != x ? __builtin_nanf("") : x; }
 /* Adding 1.5 * 2^23 leaves no fraction bits, so the sum is rounded to an integer, to nearest even. */
-INLINE vf v_round(vf x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
+#define VF_EXP2_UNIT 1.0f
+INLINE vf v_exp2_split(vf x, vf *power) {
+    *power = (x + 0x1.8p23f) - 0x1.8p23f;
+    return x - *power;
+}
 INLINE vf v_exp2_scale(vf r, vf n, vf x) {
     if (x < -126.0f)
         return 0.0f;

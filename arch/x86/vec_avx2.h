@@ -50,12 +50,17 @@ INLINE vf v_zero_at_minus_inf(vf y, vf x) { return _mm256_and_ps(y, _mm256_cmp_p
 INLINE vf v_one_nan(vf x) {
     return _mm256_blendv_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
-/* Adding 1.5 * 2^23 leaves no fraction bits, so the sum is rounded to an integer, to nearest even. */
-INLINE vf v_round(vf x) { return v_sub(v_add(x, v_set1(0x1.8p23f)), v_set1(0x1.8p23f)); }
-/* The low bits of n + 1.5 * 2^23 + 127 are the exponent of 2^n. */
-INLINE vf v_exp2_scale(vf r, vf n, vf x) {
-    const __m256i power = _mm256_slli_epi32(_mm256_castps_si256(v_add(n, v_set1(0x1.8p23f + 127))), 23);
-    return _mm256_and_ps(v_mul(r, _mm256_castsi256_ps(power)), _mm256_cmp_ps(x, v_set1(-126.0f), _CMP_NLT_UQ));
+/* Adding 1.5 * 2^23 + 128 leaves no fraction bits, so the sum is rounded to an integer, to nearest even as 128 is even; its low
+ * bits are the exponent of 2^(rint(x) + 1). */
+#define VF_EXP2_UNIT 0.5f
+INLINE vf v_exp2_split(vf x, vf *power) {
+    const vf shift = v_set1(0x1.8p23f + 128);
+    *power = v_add(x, shift);
+    return v_sub(x, v_sub(*power, shift));
+}
+INLINE vf v_exp2_scale(vf r, vf power, vf x) {
+    const vf factor = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(power), 23));
+    return _mm256_and_ps(v_mul(r, factor), _mm256_cmp_ps(x, v_set1(-126.0f), _CMP_NLT_UQ));
 }
 INLINE float v_sum(vf x) {
     __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));

@@ -46,9 +46,15 @@ INLINE vf v_zero_at_minus_inf(vf y, vf x) {
 INLINE vf v_one_nan(vf x) {
     return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
 }
-INLINE vf v_round(vf x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT); }
-INLINE vf v_exp2_scale(vf r, vf n, vf x) {
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), r, n);
+/* vreduceps, x - rint(x), is one operation on Intel, vrndscaleps two. */
+#define VF_EXP2_UNIT 1.0f
+INLINE vf v_exp2_split(vf x, vf *power) {
+    const vf f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT);
+    *power = v_sub(x, f);
+    return f;
+}
+INLINE vf v_exp2_scale(vf r, vf power, vf x) {
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), r, power);
 }
 INLINE float v_sum(vf x) {
     const __m256 y = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
