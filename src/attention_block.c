@@ -21,6 +21,11 @@ static int64_t row_offset(const struct attention_block *block, int64_t batch_str
     return base + of_head.head * head_stride + of_head.token * token_stride;
 }
 
+const float *heed_block_query_row(const struct attention_block *block, int64_t row) {
+    const struct heed_input *view = &block->plan->request->query;
+    return view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row);
+}
+
 float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row) {
     return view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row);
 }
@@ -59,28 +64,25 @@ static int64_t rows_apart(const struct attention_block *block, int64_t row) {
     return group == 1 ? left : min_i64(left, group - (block->first + row) % group);
 }
 
-static void load_queries(const struct attention_block *block) {
+void heed_block_load_queries(const struct attention_block *block, int64_t from, int64_t rows) {
     const struct heed_attention *request = block->plan->request;
     const struct heed_input *view = &request->query;
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, head_dim = request->head_dim;
-    for (int64_t i = 0, n; i < block->rows; i += n) {
-        n = rows_apart(block, i);
-        block->kernels->scale_rows(view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, i),
-                                   stride, n, head_dim, block->plan->query_factor, block->query + i * head_dim, head_dim);
+    for (int64_t i = from, n; i < from + rows; i += n) {
+        n = min_i64(rows_apart(block, i), from + rows - i);
+        block->kernels->scale_rows(heed_block_query_row(block, i), stride, n, head_dim, block->plan->query_factor,
+                                   block->query + i * head_dim, head_dim);
     }
 }
 
-void heed_block_open(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows,
-                     const float *shared, float *workspace) {
+void heed_block_find(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows) {
     const struct heed_attention *request = plan->request;
-    block->plan = plan;
-    block->kernels = plan->kernels;
+    *block = (struct attention_block){.plan = plan, .kernels = plan->kernels};
     block->sequence = heed_attention_sequence(request, head / request->num_kv_heads);
     block->head = head;
     block->kv_head = head % request->num_kv_heads;
     block->first = first;
     block->rows = min_i64(rows, plan->group * block->sequence.queries - first);
-    block->first_chunk = block->last_chunk = 0;
     if (block->rows <= 0)
         return;
     const struct attention_range begin = heed_attention_range(request, &block->sequence, heed_block_row(block, 0).token);
@@ -90,9 +92,11 @@ void heed_block_open(struct attention_block *block, const struct attention_plan 
         block->first_chunk = begin.begin / HEED_CHUNK;
         block->last_chunk = ceil_div(end.end, HEED_CHUNK);
     }
+}
+
+void heed_block_open(struct attention_block *block, const float *shared, float *workspace) {
     place_arrays(block, workspace);
-    load_queries(block);
-    if (request->relative.table)
+    if (block->plan->request->relative.table)
         heed_block_load_relative(block, shared);
 }
 
@@ -127,7 +131,7 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
 }
 
 /* Ranges never go back from row to row, so the first and the last row tell which panels are seen. */
-static void score_panels(const struct attention_block *block, int64_t from, int rows) {
+static void score_panels(struct attention_block *block, int64_t from, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
     const int64_t head_dim = block->plan->request->head_dim;
     struct heed_score_panel panel = {.rows = rows,
@@ -144,11 +148,12 @@ static void score_panels(const struct attention_block *block, int64_t from, int 
     for (int number = block->begins[0] / chunk->key_width; number * chunk->key_width < block->ends[rows - 1]; number++) {
         panel.key = number * chunk->key_width;
         panel.keys = chunk->keys[number];
+        heed_block_fetch(block, &panel);
         block->kernels->score_panel(&panel);
     }
 }
 
-void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
+void heed_block_score(struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin)
         heed_block_score_thin(block, rows);
     else
@@ -192,7 +197,7 @@ static void value_rows(const struct attention_block *block, int64_t from, int ro
 }
 
 /* Rows [from, from + rows) of the block against the current chunk. */
-static void attend_rows(const struct attention_block *block, float *shared, int64_t from, int rows) {
+static void attend_rows(struct attention_block *block, float *shared, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     if (!heed_block_find_ranges(block, from, rows) && !plan->keeps_states)
         return;
@@ -218,20 +223,6 @@ static void attend_rows(const struct attention_block *block, float *shared, int6
         heed_block_keep_states(block, shared, from, rows);
 }
 
-/* Chunks [first, last) in order; false if the call was cancelled. */
-static bool attend_chunks(struct attention_block *block, float *shared, int64_t first, int64_t last) {
-    for (int64_t index = first; index < last; index++) {
-        heed_block_load_keys(block, index);
-        heed_block_load_values(block);
-        for (int64_t from = 0; from < block->rows; from += HEED_ATTENTION_SUBROWS) {
-            if (heed_exec_cancelled(block->plan->exec))
-                return false;
-            attend_rows(block, shared, from, (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from));
-        }
-    }
-    return true;
-}
-
 static void fill(float *x, int64_t n, float value) {
     for (int64_t i = 0; i < n; i++)
         x[i] = value;
@@ -249,11 +240,11 @@ static struct attention_range fill_unseen(const struct attention_block *block, c
     return range;
 }
 
-static void finish_outputs(const struct attention_block *block) {
+static void finish_outputs(const struct attention_block *block, int64_t from, int64_t rows) {
     const struct heed_output *view = &block->plan->request->output;
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, ld = block->plan->output_ld;
-    for (int64_t i = 0, n; view->data && i < block->rows; i += n) {
-        n = rows_apart(block, i);
+    for (int64_t i = from, n; view->data && i < from + rows; i += n) {
+        n = min_i64(rows_apart(block, i), from + rows - i);
         block->kernels->finish_rows(block->output + i * ld, ld, block->sum + i, n, block->plan->request->value_dim,
                                     heed_block_output_row(block, view, i), stride);
     }
@@ -279,47 +270,84 @@ static void finish_row(const struct attention_block *block, float *shared, int64
     }
 }
 
-static void finish_rows(const struct attention_block *block, float *shared) {
+static void finish_rows(const struct attention_block *block, float *shared, int64_t from, int64_t rows) {
     const struct heed_attention *request = block->plan->request;
     const bool has_more = request->lse.data || request->weights.data || request->scores.data || request->mass.data;
     if (request->states.output.data)
-        heed_block_keep_unseen_states(block);
-    finish_outputs(block);
-    for (int64_t row = 0; has_more && row < block->rows; row++)
+        heed_block_keep_unseen_states(block, from, rows);
+    finish_outputs(block, from, rows);
+    for (int64_t row = from; has_more && row < from + rows; row++)
         finish_row(block, shared, row);
+}
+
+/* Chunks [first, last) in order; false if the call was cancelled.  Where all of the block's chunks are done here, rows start with
+ * the first and end with the last, while they are in L1; their outputs then wait for memory during the products of the next rows.
+ */
+static bool attend_chunks(struct attention_block *block, float *shared, int64_t first, int64_t last) {
+    const bool alone = block->plan->splits == 1;
+    for (int64_t index = first; index < last; index++) {
+        heed_block_load_keys(block, index);
+        heed_block_load_values(block);
+        heed_block_plan_fetch(block, index);
+        for (int64_t from = 0; from < block->rows; from += HEED_ATTENTION_SUBROWS) {
+            const int rows = (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from);
+            if (heed_exec_cancelled(block->plan->exec))
+                return false;
+            if (index == first) {
+                heed_block_load_queries(block, from, rows);
+                heed_block_fetch_queries(block, from + rows);
+            }
+            if (index == first && alone)
+                heed_block_start_states(block, from, rows);
+            attend_rows(block, shared, from, rows);
+            if (index + 1 == last && alone)
+                finish_rows(block, shared, from, rows);
+        }
+    }
+    return true;
 }
 
 /* A part of the chunks of a head's only block. */
 static bool run_split(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
     struct attention_block block;
     const int64_t head = task / plan->splits, split = task % plan->splits;
-    heed_block_open(&block, plan, head, 0, plan->block_rows, shared, workspace);
+    heed_block_find(&block, plan, head, 0, plan->block_rows);
     if (block.rows <= 0)
         return true;
+    heed_block_open(&block, shared, workspace);
     const int64_t each = ceil_div(block.last_chunk - block.first_chunk, plan->splits), first = block.first_chunk + split * each;
     if (!attend_chunks(&block, shared, first, min_i64(first + each, block.last_chunk)))
         return false;
     atomic_int *splits_left = (atomic_int *)(shared + plan->layout.splits_left) + head;
     if (atomic_fetch_sub_explicit(splits_left, 1, memory_order_acq_rel) > 1)
         return true;
-    heed_block_start_states(&block);
+    heed_block_start_states(&block, 0, block.rows);
     heed_block_merge_states(&block, shared);
-    finish_rows(&block, shared);
+    finish_rows(&block, shared, 0, block.rows);
     return true;
 }
 
+/* The block of a task, late ones first: when causal, they see more keys, and started first they do not end last. */
+static void find_block(const struct attention_plan *plan, int64_t task, struct attention_block *block) {
+    const int64_t index = plan->blocks - 1 - task % plan->blocks;
+    heed_block_find(block, plan, task / plan->blocks, index * plan->block_rows, plan->block_rows);
+}
+
 bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
-    struct attention_block block;
+    struct attention_block block, next;
     if (plan->splits > 1)
         return run_split(plan, task, shared, workspace);
-    /* Late blocks see more keys when causal: started first, they do not end last. */
-    const int64_t index = plan->blocks - 1 - task % plan->blocks;
-    heed_block_open(&block, plan, task / plan->blocks, index * plan->block_rows, plan->block_rows, shared, workspace);
+    find_block(plan, task, &block);
     if (block.rows <= 0)
         return true;
-    heed_block_start_states(&block);
-    if (!attend_chunks(&block, shared, block.first_chunk, block.last_chunk))
-        return false;
-    finish_rows(&block, shared);
+    heed_block_open(&block, shared, workspace);
+    if (task + plan->workers < plan->tasks) { /* workers take turns, more or less */
+        find_block(plan, task + plan->workers, &next);
+        block.next = &next;
+    }
+    if (block.first_chunk < block.last_chunk)
+        return attend_chunks(&block, shared, block.first_chunk, block.last_chunk);
+    heed_block_start_states(&block, 0, block.rows);
+    finish_rows(&block, shared, 0, block.rows);
     return true;
 }

@@ -15,6 +15,16 @@ struct attention_chunk {
     int64_t value_ld;
 };
 
+/* Keys and values of the chunk that comes next, to be fetched a share at a time. */
+struct attention_fetch {
+    struct attention_fetch_rows {
+        const float *data;
+        int64_t ld, rows;
+        int lines;
+    } queries, keys, values;
+    int64_t share; /* rows of keys and values for each panel of scores */
+};
+
 struct attention_block {
     const struct attention_plan *plan;
     const struct heed_kernels *kernels;
@@ -27,36 +37,51 @@ struct attention_block {
     float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new, *chunk_output, *term, *relative, *mass;
     int *begins, *ends; /* of the current rows in the current chunk */
     struct attention_chunk chunk;
+    struct attention_fetch fetch;
+    const struct attention_block *next; /* what this worker will probably do then; NULL: nothing */
 };
 
-/* Makes the block of rows [first, first + rows) of a key/value head, with its queries scaled. */
-void heed_block_open(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows,
-                     const float *shared, float *workspace);
+/* Which rows and keys the block of rows [first, first + rows) of a key/value head has. */
+void heed_block_find(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows);
+/* Gives it its workspace. */
+void heed_block_open(struct attention_block *block, const float *shared, float *workspace);
+/* Scales the queries of rows [from, from + rows). */
+void heed_block_load_queries(const struct attention_block *block, int64_t from, int64_t rows);
 /* Makes chunk number `index` the current one, its keys as panels. */
 void heed_block_load_keys(struct attention_block *block, int64_t index);
 void heed_block_load_values(struct attention_block *block);
 /* Ranges of the rows [from, from + rows) of the block in the current chunk; false if none sees a key. */
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
 /* Their scores, ready for the softmax. */
-void heed_block_score(const struct attention_block *block, int64_t from, int rows);
+void heed_block_score(struct attention_block *block, int64_t from, int rows);
 
 /* The same for all rows of a block of few: straight from where keys are, and values. */
 void heed_block_score_thin(const struct attention_block *block, int rows);
 void heed_block_weight_thin(const struct attention_block *block, int64_t next_index, int rows);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
 const float *heed_block_first_key(const struct attention_block *block, int64_t index);
+/* Keys of chunk number `index` that the block sees, and the first one's value, given that there are any. */
+int heed_block_keys_seen(const struct attention_block *block, int64_t index);
+const float *heed_block_first_value(const struct attention_block *block, int64_t index);
+
+/* Decides what comes after chunk number `index`, the current one: the next chunk, or the first one of the next block. */
+void heed_block_plan_fetch(struct attention_block *block, int64_t index);
+/* Queries, from row `from` on, come before that. */
+void heed_block_fetch_queries(struct attention_block *block, int64_t from);
+/* Takes a share of it. */
+void heed_block_fetch(struct attention_block *block, struct heed_score_panel *panel);
 
 /* What is added to the scores of row `row` of the block, the i-th of the current ones, and what hides them. */
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i);
 /* The tables of relative bias of the block's heads. */
 void heed_block_load_relative(const struct attention_block *block, const float *shared);
 
-/* Initial states: the sinks'. */
-void heed_block_start_states(const struct attention_block *block);
+/* Initial states of rows [from, from + rows): the sinks'. */
+void heed_block_start_states(const struct attention_block *block, int64_t from, int64_t rows);
 /* The chunk's states go to the caller's and, where the keys are split, to those for the merge. */
 void heed_block_keep_states(const struct attention_block *block, float *shared, int64_t from, int rows);
 /* Chunks that no row of the block sees, for the caller. */
-void heed_block_keep_unseen_states(const struct attention_block *block);
+void heed_block_keep_unseen_states(const struct attention_block *block, int64_t from, int64_t rows);
 /* All chunks of the block, in order. */
 void heed_block_merge_states(const struct attention_block *block, const float *shared);
 
@@ -70,7 +95,9 @@ INLINE struct attention_row heed_block_row(const struct attention_block *block, 
         return (struct attention_row){block->kv_head, of_head};
     return (struct attention_row){block->kv_head * group + of_head % group, of_head / group};
 }
-/* Row `row` of the block in an output view. */
+/* Row `row` of the block in the queries. */
+const float *heed_block_query_row(const struct attention_block *block, int64_t row);
+/* And in an output view. */
 float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row);
 /* Where final max and sum of a row are kept for the mass. */
 float *heed_block_row_max_sum(const struct attention_block *block, float *shared, int64_t row);

@@ -97,6 +97,23 @@ const float *heed_block_first_key(const struct attention_block *block, int64_t i
                     request->key_position + chunk.start + chunk.begin);
 }
 
+int heed_block_keys_seen(const struct attention_block *block, int64_t index) {
+    struct attention_chunk chunk;
+    find_chunk(block, index, &chunk);
+    return chunk.end - chunk.begin;
+}
+
+const float *heed_block_first_value(const struct attention_block *block, int64_t index) {
+    const struct attention_plan *plan = block->plan;
+    const struct heed_attention *request = plan->request;
+    struct attention_chunk chunk;
+    find_chunk(block, index, &chunk);
+    if (!request->cache)
+        return value_row(block, chunk.start + chunk.begin);
+    return kv_value(request->cache, &plan->cache, block->sequence.batch, block->kv_head,
+                    request->key_position + chunk.start + chunk.begin);
+}
+
 static const float *cache_value(const struct attention_block *block, int at) {
     const struct heed_attention *request = block->plan->request;
     return kv_value(request->cache, &block->plan->cache, block->sequence.batch, block->kv_head,

@@ -48,9 +48,11 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
         struct attention_block block;
         if (heed_exec_cancelled(plan->exec))
             return false;
-        heed_block_open(&block, plan, head, first, step, shared, workspace);
+        heed_block_find(&block, plan, head, first, step);
         if (index < block.first_chunk || index >= block.last_chunk)
             continue;
+        heed_block_open(&block, shared, workspace);
+        heed_block_load_queries(&block, 0, block.rows);
         heed_block_load_keys(&block, index);
         if (heed_block_find_ranges(&block, 0, (int)block.rows)) {
             heed_block_score(&block, 0, (int)block.rows);

@@ -6,15 +6,15 @@
 #include "internal.h"
 #include "merge.h"
 
-void heed_block_start_states(const struct attention_block *block) {
+void heed_block_start_states(const struct attention_block *block, int64_t from, int64_t rows) {
     const float *sinks = block->plan->request->sinks;
-    const int64_t rows = round_up(block->rows, 16);
-    for (int64_t i = 0; i < rows; i++)
+    const int64_t ld = block->plan->output_ld;
+    for (int64_t i = from; i < from + rows; i++)
         block->max[i] = -INFINITY;
-    memset(block->sum, 0, (size_t)rows * sizeof *block->sum);
-    for (int64_t i = 0; sinks && i < block->rows; i++)
+    memset(block->sum + from, 0, (size_t)rows * sizeof *block->sum);
+    for (int64_t i = from; sinks && i < from + rows; i++)
         heed_state_of_sink(sinks[heed_block_row(block, i).head], block->max + i, block->sum + i);
-    memset(block->output, 0, (size_t)(block->rows * block->plan->output_ld) * sizeof(float));
+    memset(block->output + from * ld, 0, (size_t)(rows * ld) * sizeof(float));
 }
 
 /* Where a chunk's states of the block's head are kept for the merge: its max and sum, or its outputs. */
@@ -55,10 +55,10 @@ void heed_block_keep_states(const struct attention_block *block, float *shared, 
     }
 }
 
-void heed_block_keep_unseen_states(const struct attention_block *block) {
+void heed_block_keep_unseen_states(const struct attention_block *block, int64_t from, int64_t rows) {
     const int64_t value_dim = block->plan->request->value_dim, chunks = ceil_div(block->plan->columns, HEED_CHUNK);
     const struct heed_states *states = &block->plan->request->states;
-    for (int64_t row = 0; row < block->rows; row++)
+    for (int64_t row = from; row < from + rows; row++)
         for (int64_t index = 0; index < chunks; index++) {
             if (index >= block->first_chunk && index < block->last_chunk)
                 continue;

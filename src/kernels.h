@@ -49,7 +49,9 @@ struct heed_gemm_tile {
  * j < columns, a multiple of 16; -inf, if `hides`, where key + j is outside of begins[i] ... ends[i] - 1.  Lane-wise maxima go to
  * row_max[i][0..15], of this panel and those before it.  Neither begins nor ends fall from row to row, and tiles that no row sees
  * are left out: panels come in the order of their keys.  keys has leading dimension ldk; s and row_max have HEED_CHUNK and
- * HEED_SUM_LANES. */
+ * HEED_SUM_LANES.
+ *
+ * Advice, fetched in even shares beside the tiles and never read: next_rows rows, next_ld apart, of next_lines cache lines. */
 struct heed_score_panel {
     int rows, columns, key;
     bool hides;
@@ -61,6 +63,9 @@ struct heed_score_panel {
     const int *begins, *ends;
     float *s;
     float *row_max;
+    const float *next;
+    int64_t next_ld;
+    int next_rows, next_lines;
 };
 
 /* The softmax of one chunk, rows apart: with row i seeing the keys begins[i] <= j < ends[i],

@@ -1,0 +1,69 @@
+/* What a block will read next is fetched into the cache during its products, which leave memory alone: keys and values of the next
+ * chunk, or of the next block's first one, and queries.  All of it is advice: nothing is read, and nothing depends on it. */
+#include "attention_block.h"
+#include "internal.h"
+
+/* With larger pieces, a burst of fetches holds up the products. */
+enum { SHARE_MOST = 32 };
+
+static int lines_of(int64_t floats) { return (int)min_i64(ceil_div(floats, HEED_LINE), HEED_CHUNK); }
+
+/* Of a cache, as far as the first key's page goes. */
+static int64_t rows_in_page(const struct attention_block *block, int64_t index, int64_t keys) {
+    const struct heed_attention *request = block->plan->request;
+    if (!request->cache)
+        return keys;
+    const int64_t page_tokens = request->cache->page_tokens;
+    return min_i64(keys, page_tokens - (request->key_position + index * HEED_CHUNK) % page_tokens);
+}
+
+void heed_block_plan_fetch(struct attention_block *block, int64_t index) {
+    const struct heed_attention *request = block->plan->request;
+    const bool goes_on = index + 1 < block->last_chunk;
+    const struct attention_block *next = goes_on ? block : block->next;
+    block->fetch = (struct attention_fetch){.share = 0};
+    if (!next || block->plan->is_thin)
+        return;
+    const int64_t next_index = goes_on ? index + 1 : next->first_chunk;
+    const int64_t keys = next_index < next->last_chunk ? heed_block_keys_seen(next, next_index) : 0;
+    if (keys <= 0)
+        return;
+    const int64_t rows = rows_in_page(next, next_index, keys);
+    const int64_t key_ld = request->cache ? request->head_dim : request->key.token_stride;
+    const int64_t value_ld = request->cache ? block->plan->cache.value_ld : request->value.token_stride;
+    const int64_t panels = ceil_div(block->chunk.end - block->chunk.begin, HEED_PANEL);
+    const int64_t shares = ceil_div(block->rows, HEED_ATTENTION_SUBROWS) * max_i64(1, panels - 1);
+    block->fetch.keys =
+        (struct attention_fetch_rows){heed_block_first_key(next, next_index), key_ld, rows, lines_of(request->head_dim)};
+    block->fetch.values =
+        (struct attention_fetch_rows){heed_block_first_value(next, next_index), value_ld, rows, lines_of(request->value_dim)};
+    block->fetch.share = min_i64(SHARE_MOST, ceil_div(2 * rows, shares));
+}
+
+void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
+    const struct heed_attention *request = block->plan->request;
+    const int64_t rows = min_i64(HEED_ATTENTION_SUBROWS, block->rows - from);
+    if (rows > 0 && block->plan->group == 1)
+        block->fetch.queries = (struct attention_fetch_rows){heed_block_query_row(block, from), request->query.token_stride, rows,
+                                                             lines_of(request->head_dim)};
+}
+
+static void take(struct attention_fetch_rows *from, int64_t rows, struct heed_score_panel *panel) {
+    rows = min_i64(rows, from->rows);
+    panel->next = from->data;
+    panel->next_ld = from->ld;
+    panel->next_rows = (int)rows;
+    panel->next_lines = from->lines;
+    from->data += rows * from->ld;
+    from->rows -= rows;
+}
+
+void heed_block_fetch(struct attention_block *block, struct heed_score_panel *panel) {
+    struct attention_fetch *fetch = &block->fetch;
+    if (fetch->queries.rows > 0)
+        take(&fetch->queries, fetch->queries.rows, panel);
+    else if (fetch->keys.rows > 0)
+        take(&fetch->keys, fetch->share, panel);
+    else
+        take(&fetch->values, fetch->share, panel);
+}
