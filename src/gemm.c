@@ -9,6 +9,7 @@
 #include "cpu.h"
 #include "dispatch.h"
 #include "error.h"
+#include "gemm_small.h"
 #include "internal.h"
 #include "schedule.h"
 #include "workspace.h"
@@ -290,7 +291,14 @@ static enum heed_status plan_and_run(const struct heed_gemm *request, const stru
 
 HEED_API enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    enum heed_status status = heed_gemm_check(gemm);
+    enum heed_status status;
+    if (heed_gemm_is_small(gemm, exec)) {
+        status = heed_kernels_for(exec, &kernels);
+        if (status == HEED_OK)
+            heed_gemm_small(gemm, kernels);
+        return status;
+    }
+    status = heed_gemm_check(gemm);
     if (status == HEED_OK)
         status = heed_exec_check(exec);
     if (status == HEED_OK)

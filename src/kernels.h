@@ -45,6 +45,20 @@ struct heed_gemm_tile {
     int next_lines;
 };
 
+/* c = alpha * chain (+ beta * c if beta is not 0), chain by fma over p = 0..k-1 of a[i * lda + p * a_step] * b[p][j], from 0: all
+ * tiles of a product so small that a call for each would count.  rows and columns are at least 1, columns at most HEED_PANEL;
+ * nothing of b and c but these columns is touched. */
+struct heed_gemm_small {
+    int64_t rows, columns, k;
+    const float *a;
+    int64_t lda, a_step;
+    const float *b;
+    int64_t ldb;
+    float alpha, beta;
+    float *c;
+    int64_t ldc;
+};
+
 /* Scores of a few queries with one panel of a chunk's keys, by tiles: s[i][key + j] = chain over d of query[i][d] * keys[d][j] for
  * j < columns, a multiple of 16; -inf, if `hides`, where key + j is outside of begins[i] ... ends[i] - 1.  Lane-wise maxima go to
  * row_max[i][0..15], of this panel and those before it.  Neither begins nor ends fall from row to row, and tiles that no row sees
@@ -147,6 +161,7 @@ struct heed_kernels {
     void (*store_keys)(const float *src, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
 
     void (*gemm_tile)(const struct heed_gemm_tile *tile);
+    void (*gemm_small)(const struct heed_gemm_small *product);
     void (*score_panel)(const struct heed_score_panel *panel);
     void (*exp_rows)(const struct heed_exp_rows *block);
     void (*merge_rows)(const struct heed_merge_rows *block);

@@ -53,7 +53,7 @@ inner_loops() {
         }
         /^[0-9a-f]+ <.*>:$/ {
             if (wanted) report()
-            name = $2; wanted = name ~ /(gemm_tile|score_tile|score_whole|value_prefix|value_pieces|value_whole)/; n = loops = framed = 0
+            name = $2; wanted = name ~ /(gemm_tile|small_whole|small_cut|score_tile|score_whole|value_prefix|value_pieces|value_whole)/; n = loops = framed = 0
             next
         }
         wanted && /^ *[0-9a-f]+:\t/ {
@@ -74,7 +74,7 @@ for isa in avx2 avx512; do
     object=$build/obj/arch/x86/$isa.o
     [ -e "$object" ] || continue
     loops=$(inner_loops "$object")
-    for tile in gemm_tile score_tile score_whole value_prefix value_pieces value_whole; do
+    for tile in gemm_tile small_whole small_cut score_tile score_whole value_prefix value_pieces value_whole; do
         echo "$loops" | grep -q "$tile" || fail "no inner loop of $tile found in $object"
     done
     spilled=$(echo "$loops" | awk '$4 > 0')

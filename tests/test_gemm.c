@@ -1,9 +1,12 @@
 /* heed_gemm: every usable table, however the matrices lie in memory and whoever computes, gives the scalar table's bits. */
+#include "gemm.h"
+#include "gemm_small.h"
 #include "harness.h"
 #include "internal.h"
 #include "suites.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +71,7 @@ static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
     } while (g->m * g->n * g->k > (test_quick() ? 1200000 : 4000000));
 }
 
-static struct product new_product(struct rng *rng, const char *name) {
+static struct product new_product(struct rng *rng, const char *name, void (*choose)(struct rng *, struct heed_gemm *)) {
     static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY};
     enum fill mode_a = any_fill(rng), mode_b = rng_range(rng, 0, 1) ? FILL_NORMAL : any_fill(rng);
     struct product p = {.request = {.alpha = factors[rng_range(rng, 0, 5)],
@@ -76,7 +79,7 @@ static struct product new_product(struct rng *rng, const char *name) {
                                     .transpose_a = rng_range(rng, 0, 1),
                                     .transpose_b = rng_range(rng, 0, 1)}};
     const struct heed_gemm *g = &p.request;
-    choose_sizes(rng, &p.request);
+    choose(rng, &p.request);
     p.a = new_filled(rng, mode_a, g->m * g->k);
     p.b = new_filled(rng, mode_b, g->k * g->n);
     p.c = new_filled(rng, any_fill(rng), g->m * g->n);
@@ -92,28 +95,39 @@ static void free_product(struct product *p) {
     free(p->c);
 }
 
-static const struct heed_exec scalar_alone = {.threads = 1, .isa = "scalar"};
+static bool never(void *context) {
+    (void)context;
+    return false;
+}
+
+/* Calls that may be cancelled are never small ones: the planned way. */
+static const struct heed_exec scalar_alone = {.threads = 1, .isa = "scalar", .cancelled = never};
+
+static void check_product(struct product *p, const char *case_name, struct rng *rng) {
+    const int64_t m = p->request.m, n = p->request.n;
+    float *want = new_floats(m * n), *got = new_floats(m * n);
+    run(p, scalar_alone, false, rng, want);
+    for (int i = 0; heed_kernels_usable(i); i++) {
+        struct heed_exec exec = {.isa = heed_kernels_usable(i)->name, .threads = any_threads(rng)};
+        for (int packed = 0; packed < 2; packed++) {
+            run(p, exec, packed, rng, got);
+            const char *problem = compare(SAME_BITS, got, want, m, n);
+            ck_assert_msg(!problem, "%s with %d threads%s differs from scalar: %s of seed %llu: %s", exec.isa, exec.threads,
+                          packed ? ", packed" : "", case_name, (unsigned long long)test_seed(), problem);
+        }
+    }
+    free(want);
+    free(got);
+}
 
 START_TEST(test_gemm_same_bits) {
     struct rng rng = rng_for("gemm", _i);
     for (int64_t repeat = 0; repeat < test_count(50); repeat++) {
-        struct product p = new_product(&rng, "gemm");
-        int64_t m = p.request.m, n = p.request.n;
-        float *want = new_floats(m * n), *got = new_floats(m * n);
-        run(&p, scalar_alone, false, &rng, want);
-        for (int i = 0; heed_kernels_usable(i); i++) {
-            struct heed_exec exec = {.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)};
-            for (int packed = 0; packed < 2; packed++) {
-                run(&p, exec, packed, &rng, got);
-                const char *problem = compare(SAME_BITS, got, want, m, n);
-                ck_assert_msg(!problem, "%s with %d threads%s differs from scalar: case %d.%lld of seed %llu: %s", exec.isa,
-                              exec.threads, packed ? ", packed" : "", _i, (long long)repeat, (unsigned long long)test_seed(),
-                              problem);
-            }
-        }
+        struct product p = new_product(&rng, "gemm", choose_sizes);
+        char case_name[40];
+        snprintf(case_name, sizeof case_name, "case %d.%lld", _i, (long long)repeat);
+        check_product(&p, case_name, &rng);
         free_product(&p);
-        free(want);
-        free(got);
     }
 }
 END_TEST
@@ -122,7 +136,7 @@ END_TEST
 START_TEST(test_gemm_rows_are_independent) {
     struct rng rng = rng_for("gemm rows", 0);
     for (int64_t repeat = 0; repeat < test_count(60); repeat++) {
-        struct product p = new_product(&rng, "gemm by rows");
+        struct product p = new_product(&rng, "gemm by rows", choose_sizes);
         p.request.transpose_a = false;
         int64_t m = p.request.m, n = p.request.n, k = p.request.k;
         float *whole = new_floats(m * n), *row = new_floats(n);
@@ -137,6 +151,109 @@ START_TEST(test_gemm_rows_are_independent) {
         free(whole);
         free(row);
     }
+}
+END_TEST
+
+/* Around the edges of all tiles of small calls: 16 rows of one vector, 12 of two, and so on. */
+static void choose_small_sizes(struct rng *rng, struct heed_gemm *g) {
+    g->m = rng_range(rng, 1, rng_range(rng, 0, 1) ? 18 : 50);
+    g->n = rng_range(rng, 1, rng_range(rng, 0, 1) ? 40 : 128);
+    g->k = rng_range(rng, 1, rng_range(rng, 0, 3) ? 20 : 128);
+}
+
+START_TEST(test_gemm_small_same_bits) {
+    struct rng rng = rng_for("gemm small", _i);
+    for (int64_t repeat = 0; repeat < test_count(300); repeat++) {
+        struct product p = new_product(&rng, "small gemm", choose_small_sizes);
+        char case_name[40];
+        snprintf(case_name, sizeof case_name, "case %d.%lld", _i, (long long)repeat);
+        check_product(&p, case_name, &rng);
+        free_product(&p);
+    }
+}
+END_TEST
+
+/* Matrices that are never touched: one array each, or parts of one. */
+static float memory[4][1 << 15];
+
+static struct heed_gemm any_small_request(struct rng *rng) {
+    struct heed_gemm g = {
+        .alpha = -2, .beta = 0.5f, .transpose_a = rng_range(rng, 0, 1), .transpose_b = rng_range(rng, 0, 1), .a = memory[0]};
+    choose_small_sizes(rng, &g);
+    g.lda = a_columns(&g) + rng_range(rng, 0, 2);
+    g.b = memory[1], g.ldb = b_columns(&g) + rng_range(rng, 0, 2);
+    g.c = memory[2], g.ldc = g.n + rng_range(rng, 0, 2);
+    if (rng_range(rng, 0, 3) == 0)
+        g.packed_b = memory[3];
+    return g;
+}
+
+/* Changes one thing that matters to memory or sizes, a little or a lot. */
+static void change_something(struct rng *rng, struct heed_gemm *g) {
+    static const int64_t values[] = {0, -1, 1, 2, 17, 65, 128, 129, INT64_C(1) << 30, INT64_C(1) << 62, INT64_MAX, INT64_MIN};
+    int64_t *const numbers[] = {&g->m, &g->n, &g->k, &g->lda, &g->ldb, &g->ldc};
+    const float **const inputs[] = {&g->a, &g->b, &g->packed_b};
+    int64_t *number = numbers[rng_range(rng, 0, 5)];
+    switch (rng_range(rng, 0, 4)) {
+    case 0:
+        *inputs[rng_range(rng, 0, 2)] = rng_range(rng, 0, 3) ? memory[2] + rng_range(rng, -200, 9000) : NULL;
+        break;
+    case 1:
+        g->c = rng_range(rng, 0, 3) ? memory[rng_range(rng, 0, 3)] + rng_range(rng, 0, 9000) : NULL;
+        break;
+    case 2:
+        *number += rng_range(rng, -3, 3);
+        break;
+    case 3:
+        g->a = (const float *)((uintptr_t)g->a + (uintptr_t)rng_range(rng, 0, 7));
+        break;
+    default:
+        *number = values[rng_range(rng, 0, sizeof values / sizeof *values - 1)];
+    }
+}
+
+/* Whatever is small is legal; what is legal and of small sizes is small. */
+START_TEST(test_gemm_small_is_sure) {
+    struct rng rng = rng_for("gemm small checks", 0);
+    int64_t small = 0;
+    for (int64_t i = test_count(100000); i > 0; i--) {
+        struct heed_gemm g = any_small_request(&rng);
+        ck_assert(heed_gemm_check(&g) == HEED_OK && heed_gemm_is_small(&g, NULL));
+        for (int64_t changes = rng_range(&rng, 1, 2); changes > 0; changes--)
+            change_something(&rng, &g);
+        if (!heed_gemm_is_small(&g, NULL))
+            continue;
+        small++;
+        ck_assert_msg(heed_gemm_check(&g) == HEED_OK, "%s", heed_error_message());
+        ck_assert(g.m * g.n * g.k < 1000 * 1000 && g.k > 0);
+    }
+    ck_assert_int_gt(small, test_count(100000) / 10);
+}
+END_TEST
+
+static int three_threads(void *pool) {
+    (void)pool;
+    return 3;
+}
+
+static void run_nothing(void *pool, int count, void (*task)(void *context, int index), void *context) {
+    (void)pool, (void)count, (void)task, (void)context;
+}
+
+/* What else a call may ask for is not for the small way, or does not matter to it. */
+START_TEST(test_gemm_small_is_plain) {
+    struct rng rng = rng_for("gemm small options", 0);
+    struct heed_gemm g = any_small_request(&rng);
+    ck_assert(!heed_gemm_is_small(NULL, NULL));
+    ck_assert(!heed_gemm_is_small(&g, &(struct heed_exec){.cancelled = never}));
+    ck_assert(!heed_gemm_is_small(&g, &(struct heed_exec){.run = run_nothing}));
+    ck_assert(!heed_gemm_is_small(&g, &(struct heed_exec){.run = run_nothing, .num_threads = three_threads}));
+    ck_assert(!heed_gemm_is_small(&g, &(struct heed_exec){.threads = -1}));
+    ck_assert(!heed_gemm_is_small(&g, &(struct heed_exec){.threads = 1025}));
+    ck_assert(heed_gemm_is_small(&g, &(struct heed_exec){.threads = 1024, .isa = "no such"}));
+    ck_assert_int_eq(heed_gemm(&g, &(struct heed_exec){.isa = "no such"}), HEED_UNSUPPORTED_ISA);
+    g.alpha = 0;
+    ck_assert(!heed_gemm_is_small(&g, NULL));
 }
 END_TEST
 
@@ -213,6 +330,9 @@ Suite *gemm_suite(void) {
     TCase *tests = tcase_create("gemm");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_gemm_same_bits, 0, test_quick() ? 2 : 4);
+    tcase_add_loop_test(tests, test_gemm_small_same_bits, 0, test_quick() ? 1 : 2);
+    tcase_add_test(tests, test_gemm_small_is_sure);
+    tcase_add_test(tests, test_gemm_small_is_plain);
     tcase_add_test(tests, test_gemm_rows_are_independent);
     tcase_add_test(tests, test_gemm_without_a_product);
     tcase_add_test(tests, test_gemm_packed_size);

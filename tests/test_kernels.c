@@ -171,6 +171,76 @@ START_TEST(test_gemm_tile) {
 }
 END_TEST
 
+/* a transposed is [k][rows] in memory. */
+static void compute_small(const struct heed_kernels *table, const struct gemm_case *g, bool transposed, struct rng *rng,
+                          float *result) {
+    const int64_t a_rows = transposed ? g->k : g->rows, a_columns = transposed ? g->rows : g->k;
+    struct tensor a = matrix(a_rows, a_columns, a_columns + rng_range(rng, 0, 3), any_placement(rng), g->a);
+    struct tensor b = matrix(g->k, g->columns, g->columns + rng_range(rng, 0, 3), any_placement(rng), g->b);
+    struct tensor c = matrix(g->rows, g->columns, g->columns + rng_range(rng, 0, 3), any_placement(rng), NULL);
+    if (g->beta != 0)
+        tensor_put(&c, g->c);
+    table->gemm_small(&(struct heed_gemm_small){.rows = g->rows,
+                                                .columns = g->columns,
+                                                .k = g->k,
+                                                .a = a.data,
+                                                .lda = transposed ? 1 : a.stride[2],
+                                                .a_step = transposed ? a.stride[2] : 1,
+                                                .b = b.data,
+                                                .ldb = b.stride[2],
+                                                .alpha = g->alpha,
+                                                .beta = g->beta,
+                                                .c = c.data,
+                                                .ldc = c.stride[2]});
+    must(tensor_take(&c, result));
+    must(tensor_unchanged(&a));
+    must(tensor_unchanged(&b));
+    tensor_free(&a);
+    tensor_free(&b);
+    tensor_free(&c);
+}
+
+/* Against gemm_tile of the scalar table, which does not know the tiles of small products. */
+static void check_gemm_small(const struct heed_kernels *table, struct rng *rng, int rows, int columns, int64_t k) {
+    static const float factors[] = {1, 0, -2.5f, 0x1.555556p-2f};
+    const bool transposed = rng_range(rng, 0, 1);
+    const enum fill mode_a = any_fill(rng), mode_b = any_fill(rng);
+    struct gemm_case g = {.rows = rows,
+                          .columns = columns,
+                          .k = k,
+                          .alpha = factors[rng_range(rng, 0, 3)],
+                          .beta = factors[rng_range(rng, 0, 3)],
+                          .a = new_filled(rng, mode_a, rows * k),
+                          .b = new_filled(rng, mode_b, k * columns),
+                          .acc = new_floats(rows * columns),
+                          .c = new_filled(rng, FILL_NORMAL, rows * columns)};
+    float *turned = new_floats(rows * k), *got = new_floats(rows * columns), *want = new_floats(rows * columns);
+    for (int64_t i = 0; i < rows * k; i++)
+        memcpy(turned + i % k * rows + i / k, g.a + i, sizeof *turned);
+    describe("gemm_small", table->name, "%d x %d, k %lld, alpha %g, beta %g, transposed %d, %s times %s", rows, columns,
+             (long long)k, (double)g.alpha, (double)g.beta, transposed, fill_name(mode_a), fill_name(mode_b));
+    memset(g.acc, 0, (size_t)(rows * columns) * sizeof *g.acc);
+    compute_gemm(scalar_kernels(), &g, rng, want);
+    float *const plain = g.a;
+    g.a = transposed ? turned : plain;
+    compute_small(table, &g, transposed, rng, got);
+    must(compare(SAME_BITS, got, want, rows, columns));
+    float *const all[] = {plain, g.b, g.acc, g.c, turned, got, want};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+START_TEST(test_gemm_small) {
+    static const int64_t small_depths[] = {1, 2, 3, 4, 5, 8, 9, 17};
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("gemm_small", 0);
+    for (int rows = 1; rows <= 35; rows++)
+        for (int columns = 1; columns <= HEED_PANEL; columns++)
+            if (!test_quick() || rng_range(&rng, 0, 31) == 0)
+                check_gemm_small(table, &rng, rows, columns, small_depths[rng_range(&rng, 0, 7)]);
+}
+END_TEST
+
 Suite *kernels_suite(void) {
     Suite *suite = suite_create("kernels");
     TCase *tests = tcase_create("kernels");
@@ -178,6 +248,7 @@ Suite *kernels_suite(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_pack, 0, tables);
     tcase_add_loop_test(tests, test_gemm_tile, 0, tables);
+    tcase_add_loop_test(tests, test_gemm_small, 0, tables);
     add_tile_tests(tests, tables);
     add_thin_tests(tests, tables);
     add_softmax_tests(tests, tables);

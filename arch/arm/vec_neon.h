@@ -5,6 +5,7 @@
 #include <arm_neon.h>
 #include <math.h>
 #include <sleef.h>
+#include <stdbool.h>
 
 #include "internal.h"
 
@@ -56,10 +57,16 @@ INLINE vf v_chain(vf acc, vf a, vf b) {
     __asm__ volatile("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(acc) : "w"(b), "w"(vgetq_lane_f32(a, 0)));
     return acc;
 }
+INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
 INLINE vf v_max(vf a, vf b) { return vmaxq_f32(a, b); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return vbslq_f32(neon_first(n), x, other); }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) { return vbslq_f32(vceqq_f32(x, vdupq_n_f32(-INFINITY)), v_zero(), y); }
 INLINE vf v_one_nan(vf x) { return vbslq_f32(vceqq_f32(x, x), x, vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000))); }
+INLINE bool v_any_nan(const vf *x, const int count) {
+    uint32x4_t number = vdupq_n_u32(UINT32_MAX);
+    UNROLL for (int i = 0; i < count; i++) number = vandq_u32(number, vceqq_f32(x[i], x[i]));
+    return vminvq_u32(number) == 0;
+}
 /* Adding 1.5 * 2^23 + 128 leaves no fraction bits, so the sum is rounded to an integer, to nearest even as 128 is even; its low
  * bits are the exponent of 2^(rint(x) + 1). */
 #define VF_EXP2_UNIT 0.5f

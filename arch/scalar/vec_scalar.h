@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <sleef.h>
+#include <stdbool.h>
 
 #include "internal.h"
 
@@ -41,10 +42,16 @@ INLINE vf v_sub(vf a, vf b) { return a - b; }
 INLINE vf v_mul(vf a, vf b) { return a * b; }
 INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_fmaf(a, b, c); }
 INLINE vf v_chain(vf acc, vf a, vf b) { return v_fma(a, b, acc); }
+INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
 INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return n > 0 ? x : other; }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) { return x == -INFINITY ? 0.0f : y; }
 INLINE vf v_one_nan(vf x) { return x != x ? __builtin_nanf("") : x; }
+INLINE bool v_any_nan(const vf *x, const int count) {
+    bool nan = false;
+    UNROLL for (int i = 0; i < count; i++) nan |= x[i] != x[i];
+    return nan;
+}
 /* Adding 1.5 * 2^23 leaves no fraction bits, so the sum is rounded to an integer, to nearest even. */
 #define VF_EXP2_UNIT 1.0f
 INLINE vf v_exp2_split(vf x, vf *power) {

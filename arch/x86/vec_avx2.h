@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <math.h>
 #include <sleef.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "internal.h"
@@ -44,11 +45,18 @@ INLINE vf v_chain(vf acc, vf a, vf b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b));
     return acc;
 }
+INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
 INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(avx2_first(n))); }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) { return _mm256_and_ps(y, _mm256_cmp_ps(x, _mm256_set1_ps(-INFINITY), _CMP_NEQ_UQ)); }
 INLINE vf v_one_nan(vf x) {
     return _mm256_blendv_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+INLINE bool v_any_nan(const vf *x, const int count) {
+    vf nan = _mm256_setzero_ps();
+    UNROLL for (int i = 0; i < count; i += 2) nan =
+        _mm256_or_ps(nan, _mm256_cmp_ps(x[i], x[i + 1 < count ? i + 1 : i], _CMP_UNORD_Q));
+    return _mm256_movemask_ps(nan) != 0;
 }
 /* Adding 1.5 * 2^23 + 128 leaves no fraction bits, so the sum is rounded to an integer, to nearest even as 128 is even; its low
  * bits are the exponent of 2^(rint(x) + 1). */

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <math.h>
 #include <sleef.h>
+#include <stdbool.h>
 
 #include "internal.h"
 
@@ -38,6 +39,10 @@ INLINE vf v_chain(vf acc, vf a, vf b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
     return acc;
 }
+INLINE vf v_chain_at(vf acc, const float *a, vf b) {
+    __asm__("vfmadd231ps %1%{1to16%}, %2, %0" : "+v"(acc) : "m"(*a), "v"(b));
+    return acc;
+}
 INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return _mm512_mask_mov_ps(other, avx512_first(n), x); }
 INLINE vf v_zero_at_minus_inf(vf y, vf x) {
@@ -45,6 +50,11 @@ INLINE vf v_zero_at_minus_inf(vf y, vf x) {
 }
 INLINE vf v_one_nan(vf x) {
     return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
+}
+INLINE bool v_any_nan(const vf *x, const int count) {
+    __mmask16 nan = 0;
+    UNROLL for (int i = 0; i < count; i += 2) nan |= _mm512_cmp_ps_mask(x[i], x[i + 1 < count ? i + 1 : i], _CMP_UNORD_Q);
+    return nan != 0;
 }
 /* vreduceps, x - rint(x), is one operation on Intel, vrndscaleps two. */
 #define VF_EXP2_UNIT 1.0f

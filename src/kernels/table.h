@@ -12,6 +12,7 @@
 #include "kernels/tile.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
+#include "kernels/gemm_small.h"
 #include "kernels/score_panel.h"
 #include "kernels/value_rows.h"
 #include "kernels/thin_product.h"
@@ -35,6 +36,7 @@ const struct heed_kernels TABLE = {
     .pack_transposed = pack_transposed,
     .store_keys = store_keys,
     .gemm_tile = gemm_tile,
+    .gemm_small = gemm_small,
     .score_panel = score_panel,
     .exp_rows = exp_rows,
     .merge_rows = merge_rows,

@@ -16,15 +16,21 @@ INLINE void tile_zero(const int rows, const int vectors, vf acc[][TILE_VECTORS])
  * gcc 12 keeps a pointer for every row and unrolled step, on the stack. */
 enum { ROW_GROUP = 3, ROW_GROUPS = (TALL_ROWS + ROW_GROUP - 1) / ROW_GROUP };
 
-/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p: a[g] points to a[3 * g][p], b to b[p][0]. */
-INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *const a[ROW_GROUPS], int64_t lda,
-                      const float *b) {
-    vf column[TILE_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
+/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p: a[g] points to a[3 * g][p], column holds b[p]. */
+INLINE void tile_column(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *const a[], int64_t lda,
+                        const vf column[TILE_VECTORS]) {
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
     }
+}
+
+/* The same with b[p] in memory. */
+INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *const a[ROW_GROUPS], int64_t lda,
+                      const float *b) {
+    vf column[TILE_VECTORS];
+    UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
+    tile_column(rows, vectors, acc, a, lda, column);
 }
 
 /* `steps` of them; a and b advance. */
