@@ -7,7 +7,7 @@
 #define HEED_KERNELS_THIN_PRODUCT_H
 
 enum {
-    WINDOW_FLOATS = 4096, /* computed while as many are fetched: 16 KiB */
+    WINDOW_FLOATS = 2048, /* computed while as many are fetched: 8 KiB */
     /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
      * with which decoding from L2 takes 10 % longer than with 4 x 3. */
     LOW_ROWS = 4,
@@ -15,6 +15,12 @@ enum {
     THIN_VECTORS = TILE_VECTORS > LOW_VECTORS ? TILE_VECTORS
                    : LOW_VECTORS > 4          ? 4
                                               : LOW_VECTORS
+};
+
+/* A window of what lies ahead; NULL: none.  ld: of its rows; 0: it is one piece. */
+struct thin_ahead {
+    const float *data;
+    int64_t ld;
 };
 
 /* Some rows of b, all columns. */
@@ -27,13 +33,22 @@ struct thin_window {
     float *c;
     int64_t ldc;
     bool continues;
-    const float *ahead; /* the next window; NULL: none */
-    int64_t ldahead;    /* of its rows; 0: it is one piece */
+    struct thin_ahead near, far; /* the next window and the one after it; far is there if near is */
 };
 
-/* Into L2: fetched into L1, lines are held up by those of the window, and memory idles (85 % of a plain read instead of 91 %). */
-INLINE void thin_fetch(const int floats, const float *row) {
-    UNROLL for (int at = 0; at < floats; at += HEED_LINE) __builtin_prefetch(row + at, 0, 2);
+/* The next window into L1, and into L2 the one after it: decoding from memory reaches 0.96 of a plain read so, 0.89 if all goes
+ * into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for memory. */
+INLINE void thin_fetch(const int floats, const float *near, const float *far) {
+    UNROLL for (int at = 0; at < floats; at += HEED_LINE) __builtin_prefetch(near + at, 0, 3);
+    UNROLL for (int at = 0; at < floats; at += HEED_LINE) __builtin_prefetch(far + at, 0, 2);
+}
+
+/* Where a tile from column j on begins to fetch: as many lines as it reads, beside its own, or one after another if there are no
+ * gaps. */
+INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int floats, int64_t k, int j) {
+    if (!ahead.data)
+        return ahead;
+    return ahead.ld ? (struct thin_ahead){ahead.data + j, ahead.ld} : (struct thin_ahead){ahead.data + j * k, floats};
 }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p. */
@@ -53,9 +68,9 @@ INLINE void thin_body(const int rows, const int vectors, const struct thin_windo
     const float *a[ROW_GROUPS], *b = window->b + j;
     float *c = window->c + from * window->ldc + j;
     int64_t k = window->k;
-    /* The first rows fetch: as many lines as they read, beside their own, or one after another if there are no gaps. */
-    const float *ahead = from > 0 || !window->ahead ? NULL : window->ahead + (window->ldahead ? j : j * k);
-    const int64_t ldahead = window->ldahead ? window->ldahead : vectors * VF_LANES;
+    const bool fetches = from == 0 && window->near.data; /* the first rows do, for all */
+    struct thin_ahead near = thin_ahead_of_tile(window->near, vectors * VF_LANES, k, j);
+    struct thin_ahead far = thin_ahead_of_tile(window->far, vectors * VF_LANES, k, j);
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
         a[g] = window->a + (from + g * ROW_GROUP) * window->lda;
         PIN(a[g]);
@@ -63,9 +78,10 @@ INLINE void thin_body(const int rows, const int vectors, const struct thin_windo
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
         window->continues ? v_load(c + i * window->ldc + v * VF_LANES) : v_zero();
     NO_UNROLL for (; k > 0; k--) {
-        if (ahead) {
-            thin_fetch(vectors * VF_LANES, ahead);
-            ahead += ldahead;
+        if (fetches) {
+            thin_fetch(vectors * VF_LANES, near.data, far.data);
+            near.data += near.ld;
+            far.data += far.ld;
         }
         thin_step(rows, vectors, acc, a, window->lda, b);
         UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
@@ -89,42 +105,64 @@ THIN_SHAPES_OF_ROWS(4)
 THIN_SHAPES_OF_ROWS(5)
 THIN_SHAPES_OF_ROWS(6)
 
-static void thin_tiles(int rows, int columns, const struct thin_window *window) {
+/* n in as few parts of at most `most` as there can be, as even as can be: `longer` of them have each + 1. */
+struct thin_parts {
+    int count, each, longer;
+};
+INLINE struct thin_parts thin_parts_of(int n, int most) {
+    const int count = (n + most - 1) / most;
+    return (struct thin_parts){count, n / count, n % count};
+}
+INLINE int thin_part(const struct thin_parts *parts, int i) { return parts->each + (i < parts->longer); }
+
+/* Tiles of a product. */
+struct thin_split {
+    struct thin_parts rows, vectors;
+};
+INLINE struct thin_split thin_split_of(int rows, int columns) {
+    const struct thin_parts parts = thin_parts_of(rows, TILE_ROWS);
+    return (struct thin_split){
+        parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, thin_part(&parts, 0) > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS)};
+}
+
+static void thin_tiles(const struct thin_split *split, const struct thin_window *window) {
     static void (*const shapes[6][4])(const struct thin_window *, int, int) = TILE_TABLE(thin);
-    const int tiles = (rows + TILE_ROWS - 1) / TILE_ROWS, all_vectors = (columns + VF_LANES - 1) / VF_LANES;
-    const int most = (rows + tiles - 1) / tiles > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS;
-    const int tiles_across = (all_vectors + most - 1) / most;
-    for (int across = 0, v = 0; across < tiles_across; across++) {
-        const int next_v = (across + 1) * all_vectors / tiles_across;
-        for (int tile = 0, from = 0; tile < tiles; tile++) {
-            const int to = (tile + 1) * rows / tiles;
-            shapes[to - from - 1][next_v - v - 1](window, from, v * VF_LANES);
-            from = to;
+    for (int across = 0, j = 0; across < split->vectors.count; across++) {
+        const int vectors = thin_part(&split->vectors, across);
+        for (int down = 0, from = 0; down < split->rows.count; down++) {
+            const int rows = thin_part(&split->rows, down);
+            shapes[rows - 1][vectors - 1](window, from, j);
+            from += rows;
         }
-        v = next_v;
+        j += vectors * VF_LANES;
     }
 }
 
+/* What is read from row `row` of b on: another row or, behind the last, what follows. */
+INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, int64_t row) {
+    const bool gaps = product->ldb != product->columns;
+    if (row < product->k)
+        return (struct thin_ahead){product->b + row * product->ldb, gaps ? product->ldb : 0};
+    if (!product->next)
+        return (struct thin_ahead){NULL, 0};
+    const int64_t ld = product->ldnext ? product->ldnext : product->columns;
+    return (struct thin_ahead){product->next + (row - product->k) * ld, product->ldnext};
+}
+
 static void thin_product(const struct heed_thin_product *product) {
-    const int64_t rows = larger(4, WINDOW_FLOATS / product->columns), gap = product->ldb - product->columns;
-    struct thin_window window = {.a = product->a,
-                                 .lda = product->lda,
-                                 .b = product->b,
-                                 .ldb = product->ldb,
-                                 .c = product->c,
-                                 .ldc = product->ldc,
-                                 .continues = product->continues,
-                                 .ldahead = gap ? product->ldb : 0};
-    for (int64_t left = product->k; left > 0; left -= window.k) {
-        window.k = min_i64(rows, left);
-        window.ahead = window.b + window.k * window.ldb;
-        if (window.k == left) {
-            window.ahead = product->next;
-            window.ldahead = product->ldnext;
-        }
-        thin_tiles(product->rows, product->columns, &window);
-        window.a += window.k;
-        window.b += window.k * window.ldb;
+    const int64_t rows = larger(4, WINDOW_FLOATS / product->columns);
+    const struct thin_split split = thin_split_of(product->rows, product->columns);
+    struct thin_window window = {
+        .lda = product->lda, .ldb = product->ldb, .c = product->c, .ldc = product->ldc, .continues = product->continues};
+    for (int64_t row = 0; row < product->k; row += window.k) {
+        window.k = min_i64(rows, product->k - row);
+        window.a = product->a + row;
+        window.b = product->b + row * product->ldb;
+        window.near = thin_ahead_at(product, row + window.k);
+        window.far = thin_ahead_at(product, row + window.k + rows);
+        if (!window.far.data)
+            window.far = window.near;
+        thin_tiles(&split, &window);
         window.continues = true;
     }
 }
@@ -153,6 +191,7 @@ static void thin_product_transposed(const struct heed_thin_product *product) {
     float turned[TURNED_DEPTH * TURNED_ROWS] __attribute__((aligned(64)));
     for (int j = 0; j < product->columns; j += TURNED_ROWS) {
         const int columns = smaller(TURNED_ROWS, product->columns - j), skipped = larger(0, product->skipped - j);
+        const struct thin_split split = thin_split_of(product->rows, columns);
         const bool inside = j + TURNED_ROWS < product->columns;
         const float *b = product->b + j * product->ldb, *ahead = inside ? b + TURNED_ROWS * product->ldb : product->next;
         const int64_t ldahead = inside ? product->ldb : product->ldnext;
@@ -162,15 +201,14 @@ static void thin_product_transposed(const struct heed_thin_product *product) {
                 thin_turn(b + p, product->ldb, 0, TURNED_ROWS, TURNED_DEPTH, ahead + p, ldahead, turned);
             else
                 thin_turn(b + p, product->ldb, skipped, columns, depth, ahead ? ahead + p : NULL, ldahead, turned);
-            thin_tiles(product->rows, columns,
-                       &(struct thin_window){.k = depth,
-                                             .a = product->a + p,
-                                             .lda = product->lda,
-                                             .b = turned,
-                                             .ldb = TURNED_ROWS,
-                                             .c = product->c + j,
-                                             .ldc = product->ldc,
-                                             .continues = product->continues || p > 0});
+            thin_tiles(&split, &(struct thin_window){.k = depth,
+                                                     .a = product->a + p,
+                                                     .lda = product->lda,
+                                                     .b = turned,
+                                                     .ldb = TURNED_ROWS,
+                                                     .c = product->c + j,
+                                                     .ldc = product->ldc,
+                                                     .continues = product->continues || p > 0});
         }
     }
 }
