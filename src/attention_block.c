@@ -131,7 +131,7 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
 }
 
 /* Ranges never go back from row to row, so the first and the last row tell which panels are seen. */
-static void score_panels(struct attention_block *block, int64_t from, int rows) {
+static void score_panels(const struct attention_block *block, int64_t from, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
     const int64_t head_dim = block->plan->request->head_dim;
     struct heed_score_panel panel = {.rows = rows,
@@ -148,12 +148,11 @@ static void score_panels(struct attention_block *block, int64_t from, int rows) 
     for (int number = block->begins[0] / chunk->key_width; number * chunk->key_width < block->ends[rows - 1]; number++) {
         panel.key = number * chunk->key_width;
         panel.keys = chunk->keys[number];
-        heed_block_fetch(block, &panel);
         block->kernels->score_panel(&panel);
     }
 }
 
-void heed_block_score(struct attention_block *block, int64_t from, int rows) {
+void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin)
         heed_block_score_thin(block, rows);
     else
@@ -203,13 +202,15 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
         return;
     heed_block_score(block, from, rows);
     store_weights(block, from, rows);
-    block->kernels->exp_rows(&(struct heed_exp_rows){.rows = rows,
-                                                     .begins = block->begins,
-                                                     .ends = block->ends,
-                                                     .s = block->scores,
-                                                     .row_max = block->row_max,
-                                                     .chunk_max = block->chunk_max,
-                                                     .chunk_sum = block->chunk_sum});
+    struct heed_exp_rows exp_rows = {.rows = rows,
+                                     .begins = block->begins,
+                                     .ends = block->ends,
+                                     .s = block->scores,
+                                     .row_max = block->row_max,
+                                     .chunk_max = block->chunk_max,
+                                     .chunk_sum = block->chunk_sum};
+    heed_block_fetch(block, exp_rows.next);
+    block->kernels->exp_rows(&exp_rows);
     if (plan->splits == 1)
         block->kernels->merge_rows(&(struct heed_merge_rows){.rows = rows,
                                                              .max = block->max + from,

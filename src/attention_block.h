@@ -15,14 +15,10 @@ struct attention_chunk {
     int64_t value_ld;
 };
 
-/* Keys and values of the chunk that comes next, to be fetched a share at a time. */
+/* What comes next, to be fetched a share at a time. */
 struct attention_fetch {
-    struct attention_fetch_rows {
-        const float *data;
-        int64_t ld, rows;
-        int lines;
-    } queries, keys, values;
-    int64_t share; /* rows of keys and values for each panel of scores */
+    struct heed_fetch queries, keys, values;
+    int share; /* rows of keys or values */
 };
 
 struct attention_block {
@@ -53,7 +49,7 @@ void heed_block_load_values(struct attention_block *block);
 /* Ranges of the rows [from, from + rows) of the block in the current chunk; false if none sees a key. */
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
 /* Their scores, ready for the softmax. */
-void heed_block_score(struct attention_block *block, int64_t from, int rows);
+void heed_block_score(const struct attention_block *block, int64_t from, int rows);
 
 /* The same for all rows of a block of few: straight from where keys are, and values. */
 void heed_block_score_thin(const struct attention_block *block, int rows);
@@ -69,7 +65,7 @@ void heed_block_plan_fetch(struct attention_block *block, int64_t index);
 /* Queries, from row `from` on, come before that. */
 void heed_block_fetch_queries(struct attention_block *block, int64_t from);
 /* Takes a share of it. */
-void heed_block_fetch(struct attention_block *block, struct heed_score_panel *panel);
+void heed_block_fetch(struct attention_block *block, struct heed_fetch next[2]);
 
 /* What is added to the scores of row `row` of the block, the i-th of the current ones, and what hides them. */
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i);

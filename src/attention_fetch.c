@@ -3,8 +3,8 @@
 #include "attention_block.h"
 #include "internal.h"
 
-/* With larger pieces, a burst of fetches holds up the products. */
-enum { SHARE_MOST = 32 };
+/* Rows of keys or values for the exponentials of HEED_ATTENTION_SUBROWS rows: about as many lines as come in their time. */
+enum { SHARE_MOST = 48 };
 
 static int lines_of(int64_t floats) { return (int)min_i64(ceil_div(floats, HEED_LINE), HEED_CHUNK); }
 
@@ -28,42 +28,34 @@ void heed_block_plan_fetch(struct attention_block *block, int64_t index) {
     const int64_t keys = next_index < next->last_chunk ? heed_block_keys_seen(next, next_index) : 0;
     if (keys <= 0)
         return;
-    const int64_t rows = rows_in_page(next, next_index, keys);
+    const int rows = (int)rows_in_page(next, next_index, keys);
     const int64_t key_ld = request->cache ? request->head_dim : request->key.token_stride;
     const int64_t value_ld = request->cache ? block->plan->cache.value_ld : request->value.token_stride;
-    const int64_t panels = ceil_div(block->chunk.end - block->chunk.begin, HEED_PANEL);
-    const int64_t shares = ceil_div(block->rows, HEED_ATTENTION_SUBROWS) * max_i64(1, panels - 1);
-    block->fetch.keys =
-        (struct attention_fetch_rows){heed_block_first_key(next, next_index), key_ld, rows, lines_of(request->head_dim)};
+    const int64_t shares = ceil_div(block->rows, HEED_ATTENTION_SUBROWS);
+    block->fetch.keys = (struct heed_fetch){heed_block_first_key(next, next_index), key_ld, rows, lines_of(request->head_dim)};
     block->fetch.values =
-        (struct attention_fetch_rows){heed_block_first_value(next, next_index), value_ld, rows, lines_of(request->value_dim)};
-    block->fetch.share = min_i64(SHARE_MOST, ceil_div(2 * rows, shares));
+        (struct heed_fetch){heed_block_first_value(next, next_index), value_ld, rows, lines_of(request->value_dim)};
+    block->fetch.share = (int)min_i64(SHARE_MOST, ceil_div(2 * rows, shares));
 }
 
 void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
     const struct heed_attention *request = block->plan->request;
-    const int64_t rows = min_i64(HEED_ATTENTION_SUBROWS, block->rows - from);
+    const int rows = (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from);
     if (rows > 0 && block->plan->group == 1)
-        block->fetch.queries = (struct attention_fetch_rows){heed_block_query_row(block, from), request->query.token_stride, rows,
-                                                             lines_of(request->head_dim)};
+        block->fetch.queries =
+            (struct heed_fetch){heed_block_query_row(block, from), request->query.token_stride, rows, lines_of(request->head_dim)};
 }
 
-static void take(struct attention_fetch_rows *from, int64_t rows, struct heed_score_panel *panel) {
-    rows = min_i64(rows, from->rows);
-    panel->next = from->data;
-    panel->next_ld = from->ld;
-    panel->next_rows = (int)rows;
-    panel->next_lines = from->lines;
-    from->data += rows * from->ld;
-    from->rows -= rows;
+static struct heed_fetch take(struct heed_fetch *from, int rows) {
+    struct heed_fetch share = *from;
+    share.rows = smaller(rows, from->rows);
+    from->data += share.rows * from->ld;
+    from->rows -= share.rows;
+    return share;
 }
 
-void heed_block_fetch(struct attention_block *block, struct heed_score_panel *panel) {
+void heed_block_fetch(struct attention_block *block, struct heed_fetch next[2]) {
     struct attention_fetch *fetch = &block->fetch;
-    if (fetch->queries.rows > 0)
-        take(&fetch->queries, fetch->queries.rows, panel);
-    else if (fetch->keys.rows > 0)
-        take(&fetch->keys, fetch->share, panel);
-    else
-        take(&fetch->values, fetch->share, panel);
+    next[0] = take(&fetch->queries, fetch->queries.rows);
+    next[1] = take(fetch->keys.rows > 0 ? &fetch->keys : &fetch->values, fetch->share);
 }

@@ -63,9 +63,7 @@ struct heed_gemm_small {
  * j < columns, a multiple of 16; -inf, if `hides`, where key + j is outside of begins[i] ... ends[i] - 1.  Lane-wise maxima go to
  * row_max[i][0..15], of this panel and those before it.  Neither begins nor ends fall from row to row, and tiles that no row sees
  * are left out: panels come in the order of their keys.  keys has leading dimension ldk; s and row_max have HEED_CHUNK and
- * HEED_SUM_LANES.
- *
- * Advice, fetched in even shares beside the tiles and never read: next_rows rows, next_ld apart, of next_lines cache lines. */
+ * HEED_SUM_LANES. */
 struct heed_score_panel {
     int rows, columns, key;
     bool hides;
@@ -77,14 +75,19 @@ struct heed_score_panel {
     const int *begins, *ends;
     float *s;
     float *row_max;
-    const float *next;
-    int64_t next_ld;
-    int next_rows, next_lines;
+};
+
+/* Rows to be fetched, ld apart, of `lines` cache lines each. */
+struct heed_fetch {
+    const float *data;
+    int64_t ld;
+    int rows, lines;
 };
 
 /* The softmax of one chunk, rows apart: with row i seeing the keys begins[i] <= j < ends[i],
  *   chunk_max[i] = max of row_max[i][..] (-inf if there are none);  s[i][j] = exp2(s[i][j] - chunk_max[i]);  chunk_sum[i] = their
- * sum. The keys around these, out to multiples of 16, hold -inf on entry; s has leading dimension HEED_CHUNK. */
+ * sum. The keys around these, out to multiples of 16, hold -inf on entry; s has leading dimension HEED_CHUNK.
+ * Advice, fetched beside the rows and never read: what comes next. */
 struct heed_exp_rows {
     int rows;
     const int *begins, *ends;
@@ -92,6 +95,7 @@ struct heed_exp_rows {
     const float *row_max;
     float *chunk_max;
     float *chunk_sum;
+    struct heed_fetch next[2];
 };
 
 /* The running softmax takes in a chunk: m' = max(m, chunk_max); a = exp2(m - m'), b = exp2(chunk_max - m'), each 0 where its

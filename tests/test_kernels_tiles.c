@@ -40,11 +40,7 @@ static void compute_scores(const struct heed_kernels *table, const struct score_
                                                   .begins = c->begins,
                                                   .ends = c->ends,
                                                   .s = scores.data - c->key,
-                                                  .row_max = row_max.data,
-                                                  .next = query.data,
-                                                  .next_ld = query.stride[2],
-                                                  .next_rows = c->rows,
-                                                  .next_lines = 2});
+                                                  .row_max = row_max.data});
     must(tensor_take(&scores, s));
     must(tensor_take(&row_max, lanes));
     must(tensor_unchanged(&query));

@@ -21,6 +21,7 @@ INLINE uint32x4_t neon_first(int64_t n) {
 }
 
 INLINE vf v_zero(void) { return vdupq_n_f32(0.0f); }
+INLINE vf v_clear(void) { return v_zero(); }
 INLINE vf v_set1(float x) { return vdupq_n_f32(x); }
 INLINE vf v_load(const float *p) { return vld1q_f32(p); }
 INLINE void v_store(float *p, vf x) { vst1q_f32(p, x); }
@@ -79,6 +80,9 @@ INLINE vf v_exp2_scale(vf r, vf power, vf x) {
     const vf factor = vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(power), 23));
     return vbslq_f32(vcltq_f32(x, vdupq_n_f32(-126.0f)), v_zero(), v_mul(r, factor));
 }
+INLINE unsigned v_flush_begin(void) { return 0; }
+INLINE void v_flush_end(unsigned callers) { (void)callers; }
+INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) { return v_exp2_scale(r, power, x); }
 INLINE float v_sum(vf x) {
     const float32x2_t halves = vadd_f32(vget_low_f32(x), vget_high_f32(x));
     return vget_lane_f32(halves, 0) + vget_lane_f32(halves, 1);

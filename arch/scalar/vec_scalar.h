@@ -28,6 +28,7 @@ INLINE float scalar_float(uint32_t bits) {
 }
 
 INLINE vf v_zero(void) { return 0.0f; }
+INLINE vf v_clear(void) { return v_zero(); }
 INLINE vf v_set1(float x) { return x; }
 INLINE vf v_load(const float *p) { return *p; }
 INLINE void v_store(float *p, vf x) { *p = x; }
@@ -97,6 +98,9 @@ INLINE vh v_round_f16(vf x) {
     return (vh)(sign | scalar_shift((size & 0x7fffff) | 0x800000, 126 - (int)(size >> 23)));
 }
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) { return n > 0 && !*p ? -INFINITY : x; }
+INLINE unsigned v_flush_begin(void) { return 0; }
+INLINE void v_flush_end(unsigned callers) { (void)callers; }
+INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) { return v_exp2_scale(r, power, x); }
 INLINE float v_sum(vf x) { return x; }
 INLINE float v_hmax(vf x) { return x; }
 INLINE void v_transpose(vf r[VF_LANES]) { (void)r; }

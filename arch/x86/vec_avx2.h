@@ -21,6 +21,7 @@ INLINE __m256i avx2_first(int64_t n) {
 }
 
 INLINE vf v_zero(void) { return _mm256_setzero_ps(); }
+INLINE vf v_clear(void) { return v_zero(); }
 INLINE vf v_set1(float x) { return _mm256_set1_ps(x); }
 INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 INLINE void v_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
@@ -70,6 +71,9 @@ INLINE vf v_exp2_scale(vf r, vf power, vf x) {
     const vf factor = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(power), 23));
     return _mm256_and_ps(v_mul(r, factor), _mm256_cmp_ps(x, v_set1(-126.0f), _CMP_NLT_UQ));
 }
+INLINE unsigned v_flush_begin(void) { return 0; }
+INLINE void v_flush_end(unsigned callers) { (void)callers; }
+INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) { return v_exp2_scale(r, power, x); }
 INLINE float v_sum(vf x) {
     __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     y = _mm_add_ps(y, _mm_movehl_ps(y, y));

@@ -6,17 +6,28 @@
 #ifndef HEED_KERNELS_EXP2_H
 #define HEED_KERNELS_EXP2_H
 
-INLINE vf v_exp2(vf x) {
-    vf power;
-    const vf f = v_exp2_split(x, &power);
+/* 2^f * VF_EXP2_UNIT for |f| <= 1/2 */
+INLINE vf exp2_fraction(vf f) {
     vf r = v_set1(VF_EXP2_UNIT * 0x1.41fbbap-13f);
     r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.5f3e54p-10f));
     r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.3b2d4cp-7f));
     r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.c6aee8p-5f));
     r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.ebfbdcp-3f));
     r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.62e430p-1f));
-    r = v_fma(r, f, v_set1(VF_EXP2_UNIT));
-    return v_exp2_scale(r, power, x);
+    return v_fma(r, f, v_set1(VF_EXP2_UNIT));
+}
+
+INLINE vf v_exp2(vf x) {
+    vf power;
+    const vf f = v_exp2_split(x, &power);
+    return v_exp2_scale(exp2_fraction(f), power, x);
+}
+
+/* The same between v_flush_begin and v_flush_end. */
+INLINE vf v_exp2_flush(vf x) {
+    vf power;
+    const vf f = v_exp2_split(x, &power);
+    return v_exp2_scale_flush(exp2_fraction(f), power, x);
 }
 
 /* Times 16 exponentials in one turn of a loop: with one, a chunk's row of 256 takes 5 cycles longer (AVX-512); where 16 are four

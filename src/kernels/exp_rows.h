@@ -4,7 +4,7 @@
 
 /* s[j] = exp2(s[j] - base) for one vector of scores; added to sum. */
 INLINE void exp_vector(float *s, vf base, vf *sum) {
-    const vf p = v_exp2(v_sub(v_load(s), base));
+    const vf p = v_exp2_flush(v_sub(v_load(s), base));
     v_store(s, p);
     *sum = v_add(*sum, p);
 }
@@ -27,11 +27,25 @@ INLINE float exp_row(float *s, int n, float max) {
     return sum16_fold(sum);
 }
 
+/* The share of row i.  Exponentials leave the ports that load alone, and what they load is in L1.  Between the tiles of a product,
+ * fetching as much takes 16 cycles from each tile even of lines that are in L2. */
+INLINE void exp_fetch(const struct heed_fetch *next, int i, int share) {
+    const int end = smaller((i + 1) * share, next->rows);
+    for (int row = i * share; row < end; row++)
+        for (int line = 0; line < next->lines; line++)
+            __builtin_prefetch(next->data + row * next->ld + line * HEED_LINE, 0, 2);
+}
+
 /* Maxima first: a row's exponentials then need not wait for the latency of finding its maximum. */
 static void exp_rows(const struct heed_exp_rows *block) {
     for (int i = 0; i < block->rows; i++)
         block->chunk_max[i] = block->begins[i] < block->ends[i] ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES)) : -INFINITY;
+    const int last = block->rows - 1;
+    const int share[2] = {(block->next[0].rows + last) / block->rows, (block->next[1].rows + last) / block->rows};
+    const unsigned mode = v_flush_begin();
     for (int i = 0; i < block->rows; i++) {
+        exp_fetch(&block->next[0], i, share[0]);
+        exp_fetch(&block->next[1], i, share[1]);
         const float max = block->chunk_max[i];
         const int begin = block->begins[i] & -HEED_SUM_LANES; /* the lanes of the sum start where those of the chunk do */
         /* An empty range may end within 16 scores that nobody has written. */
@@ -39,6 +53,7 @@ static void exp_rows(const struct heed_exp_rows *block) {
         /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
         block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK + begin, n, max == -INFINITY ? 0.0f : max);
     }
+    v_flush_end(mode);
 }
 
 static void merge_rows(const struct heed_merge_rows *block) {

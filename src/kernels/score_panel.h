@@ -42,16 +42,6 @@ INLINE void score_tile_body(const int rows, const int vectors, const struct heed
                 panel->row_max + row * HEED_SUM_LANES);
 }
 
-/* The share of what comes next that goes with the tile at row `row`. */
-INLINE void score_fetch(const struct heed_score_panel *panel, int row, int column) {
-    const int down = (panel->rows + TILE_ROWS - 1) / TILE_ROWS, tiles = down * (panel->columns / TILE_COLUMNS);
-    const int share = (panel->next_rows + tiles - 1) / tiles, first = (column / TILE_COLUMNS * down + row / TILE_ROWS) * share;
-    const int end = smaller(first + share, panel->next_rows);
-    for (int i = first; i < end; i++)
-        for (int line = 0; line < panel->next_lines; line++)
-            __builtin_prefetch(panel->next + i * panel->next_ld + line * HEED_LINE, 0, 2);
-}
-
 /* Whole tiles one under the other, down to row `end`, of which nothing is hidden.  A loop of their own: a call for each costs 50 to
  * 70 cycles of the 400 (AVX2) or 800 that a tile takes, and code that hides would take registers from the products. */
 NOINLINE void score_whole_tiles(const struct heed_score_panel *panel, int row, int end, int column) {
@@ -60,8 +50,6 @@ NOINLINE void score_whole_tiles(const struct heed_score_panel *panel, int row, i
     float *s = panel->s + row * HEED_CHUNK + key, *row_max = panel->row_max + row * HEED_SUM_LANES;
     NO_UNROLL for (; row < end; row += TILE_ROWS) {
         vf acc[TILE_ROWS][TILE_VECTORS];
-        if (panel->next_rows > 0)
-            score_fetch(panel, row, column);
         tile_zero(TILE_ROWS, TILE_VECTORS, acc);
         tile_multiply(TILE_ROWS, TILE_VECTORS, acc, query, panel->ldq, keys, panel->ldk, panel->head_dim);
         score_store(TILE_ROWS, TILE_VECTORS, acc, score_lanes_begin(panel->begins[row]) >= key, s, row_max);

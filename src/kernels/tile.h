@@ -9,7 +9,7 @@
 enum { TALL_ROWS = 2 * TILE_ROWS };
 
 INLINE void tile_zero(const int rows, const int vectors, vf acc[][TILE_VECTORS]) {
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_clear();
 }
 
 /* Rows of a are addressed from one pointer for every three: base, base + lda and base + 2 * lda are addressing modes.  Left alone,
