@@ -19,10 +19,10 @@ enum {
     BLOCK_K_MOST = 1024, /* the longest that were tried */
     BLOCK_ROWS_LEAST = 480,
     BLOCK_ROWS_MOST = 4096, /* some ms of work, after which cancellation is asked for */
-    FEW_ROWS = 12,          /* up to so many rows, a product waits for b */
-    FEW_ROWS_K = 32,        /* then a block of b stays in L1 for its two or more tiles */
-    FEW_ROWS_PLAIN_K = 16,  /* or is as many rows of b as a processor's prefetchers can follow at once */
-    DIRECT_ROWS = 24,       /* up to so many rows, packing b costs more than reading it in place */
+    FEW_ROWS = HEED_GEMM_FEW_ROWS,
+    FEW_ROWS_K = 32,       /* a block of b stays in L1 for its two or more tiles */
+    FEW_ROWS_PLAIN_K = 16, /* or is as many rows of b as a processor's prefetchers can follow at once */
+    DIRECT_ROWS = 24,      /* up to so many rows, packing b costs more than reading it in place */
     TASKS_PER_WORKER = 4
 };
 
@@ -206,6 +206,8 @@ static bool run_task(void *context, int64_t task, int worker) {
     float *workspace = run->workspace + worker * run->worker_floats;
     const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
     const int64_t row_end = min_i64(request->m, row + run->task_rows), column_end = min_i64(request->n, column + run->task_columns);
+    if (heed_gemm_is_thin(request, run->kernels))
+        return heed_gemm_thin(request, run->exec, run->kernels, column, column_end, workspace);
     /* Without factors (k or alpha 0) nothing is read of a and b, but an offset from NULL would be undefined. */
     struct gemm_block block = {.run = run, .sums = workspace + run->sums_at, .a = workspace, .b = workspace};
     for (block.column = column; block.column < column_end; block.column += block.columns) {
@@ -262,6 +264,8 @@ static int64_t plan_block_columns(const struct gemm_run *run) {
 }
 
 static int64_t plan_workspace(struct gemm_run *run) {
+    if (heed_gemm_is_thin(run->request, run->kernels))
+        return HEED_GEMM_THIN_FLOATS;
     const bool blocked = run->k > run->block_k;
     const int64_t block_k = min_i64(run->k, run->block_k);
     run->sums_at = run->request->packed_b ? 0 : workspace_round(block_k * HEED_PANEL);

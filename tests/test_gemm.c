@@ -173,6 +173,26 @@ START_TEST(test_gemm_small_same_bits) {
 }
 END_TEST
 
+/* Too long for small calls, and of few rows. */
+static void choose_thin_sizes(struct rng *rng, struct heed_gemm *g) {
+    g->m = rng_range(rng, 1, 14);
+    g->n = rng_range(rng, 1, 300);
+    g->k = rng_range(rng, 129, rng_range(rng, 0, 1) ? 140 : 600);
+    g->transpose_a = rng_range(rng, 0, 7) == 0;
+}
+
+START_TEST(test_gemm_few_rows_same_bits) {
+    struct rng rng = rng_for("gemm few rows", _i);
+    for (int64_t repeat = 0; repeat < test_count(60); repeat++) {
+        struct product p = new_product(&rng, "gemm of few rows", choose_thin_sizes);
+        char case_name[40];
+        snprintf(case_name, sizeof case_name, "case %d.%lld", _i, (long long)repeat);
+        check_product(&p, case_name, &rng);
+        free_product(&p);
+    }
+}
+END_TEST
+
 /* Matrices that are never touched: one array each, or parts of one. */
 static float memory[4][1 << 15];
 
@@ -331,6 +351,7 @@ Suite *gemm_suite(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_gemm_same_bits, 0, test_quick() ? 2 : 4);
     tcase_add_loop_test(tests, test_gemm_small_same_bits, 0, test_quick() ? 1 : 2);
+    tcase_add_loop_test(tests, test_gemm_few_rows_same_bits, 0, test_quick() ? 1 : 2);
     tcase_add_test(tests, test_gemm_small_is_sure);
     tcase_add_test(tests, test_gemm_small_is_plain);
     tcase_add_test(tests, test_gemm_rows_are_independent);
