@@ -16,26 +16,39 @@ enum {
 
 /* One comparison for numbers that must all be small, and not negative. */
 static bool has_small_sizes(const struct heed_gemm *r) {
-    return (uint64_t)((r->m - 1) | (r->n - 1) | (r->k - 1)) < MOST_SIZE && r->m * r->n * r->k < MOST_PRODUCTS && r->alpha != 0.0f;
+    return (((uint64_t)r->m - 1) | ((uint64_t)r->n - 1) | ((uint64_t)r->k - 1)) < MOST_SIZE && r->m * r->n * r->k < MOST_PRODUCTS &&
+           r->alpha != 0.0f;
 }
 
-static uintptr_t end_of(uintptr_t start, int64_t rows, int64_t columns, int64_t ld) {
-    return start + sizeof(float) * (uintptr_t)((rows - 1) * ld + columns);
+/* Of strides that are not checked yet: it may wrap around. */
+struct span {
+    uintptr_t start, end;
+};
+
+static struct span span_of(const float *data, int64_t rows, int64_t columns, int64_t ld) {
+    const uintptr_t start = (uintptr_t)data;
+    return (struct span){start, start + sizeof(float) * ((uintptr_t)(rows - 1) * (uintptr_t)ld + (uintptr_t)columns)};
 }
 
-/* Rows apart, matrices there, aligned and within the address space, and c apart from a and b. */
+/* A matrix that is there, aligned and within the address space, with rows apart. */
+static bool is_legal(const float *data, int64_t columns, int64_t ld) {
+    const uintptr_t start = (uintptr_t)data;
+    return start && start % _Alignof(float) == 0 && !(start >> 62) && ld >= columns && ld < MOST_STRIDE;
+}
+
+static bool is_legal_input(const float *data, int64_t rows, int64_t columns, int64_t ld, struct span c) {
+    const struct span input = span_of(data, rows, columns, ld);
+    return is_legal(data, columns, ld) && (c.end <= input.start || input.end <= c.start);
+}
+
 static bool has_legal_memory(const struct heed_gemm *r) {
-    const bool packed = r->packed_b, across_b = r->transpose_b;
-    const uintptr_t a = (uintptr_t)r->a, b = (uintptr_t)(packed ? r->packed_b : r->b), c = (uintptr_t)r->c;
-    const int64_t a_rows = r->transpose_a ? r->k : r->m, a_columns = r->transpose_a ? r->m : r->k;
-    const int64_t b_rows = packed ? ceil_div(r->n, HEED_PANEL) : across_b ? r->n : r->k;
-    const int64_t b_columns = packed ? r->k * HEED_PANEL : across_b ? r->k : r->n, ldb = packed ? b_columns : r->ldb;
-    if (!a || !b || !c || (a | b | c) % _Alignof(float) || (a | b | c) >> 62)
+    const struct span c = span_of(r->c, r->m, r->n, r->ldc);
+    if (!is_legal(r->c, r->n, r->ldc) ||
+        !(r->transpose_a ? is_legal_input(r->a, r->k, r->m, r->lda, c) : is_legal_input(r->a, r->m, r->k, r->lda, c)))
         return false;
-    if (r->lda < a_columns || ldb < b_columns || r->ldc < r->n || (r->lda | ldb | r->ldc) >= MOST_STRIDE)
-        return false;
-    const uintptr_t c_end = end_of(c, r->m, r->n, r->ldc);
-    return (c_end <= a || end_of(a, a_rows, a_columns, r->lda) <= c) && (c_end <= b || end_of(b, b_rows, b_columns, ldb) <= c);
+    if (r->packed_b)
+        return is_legal_input(r->packed_b, ceil_div(r->n, HEED_PANEL), r->k * HEED_PANEL, r->k * HEED_PANEL, c);
+    return r->transpose_b ? is_legal_input(r->b, r->n, r->k, r->ldb, c) : is_legal_input(r->b, r->k, r->n, r->ldb, c);
 }
 
 /* What heed_exec_check looks at, and cancellation, which a small call would not ask for. */

@@ -132,44 +132,47 @@ SMALL_SIX(SMALL_SHAPE, 4)
 
 typedef void small_shape(const struct heed_gemm_small *product, const float *a, const float *b, float *c, int tiles);
 
-/* `vectors` columns from j on: tiles alike in height, the first of them one row taller where rows do not divide. */
-static void small_columns(const struct heed_gemm_small *product, int vectors, int64_t j) {
+/* By vectors of columns: the most rows of a tile, and the shapes that write whole vectors or cut the last one. */
+static const int small_rows[4] = {SMALL_SUMS < SMALL_ROWS ? SMALL_SUMS : SMALL_ROWS, SMALL_SUMS / 2, SMALL_SUMS / 3,
+                                  SMALL_SUMS / 4};
 #define SMALL_WHOLE(rows, vectors) small_whole_##rows##x##vectors,
 #define SMALL_CUT(rows, vectors)   small_cut_##rows##x##vectors,
-    static small_shape *const whole[4][SMALL_ROWS] = {{SMALL_SIXTEEN(SMALL_WHOLE, 1)},
-                                                      {SMALL_TWELVE(SMALL_WHOLE, 2)},
-                                                      {SMALL_EIGHT(SMALL_WHOLE, 3)},
-                                                      {SMALL_SIX(SMALL_WHOLE, 4)}};
-    static small_shape *const cut[4][SMALL_ROWS] = {
-        {SMALL_SIXTEEN(SMALL_CUT, 1)}, {SMALL_TWELVE(SMALL_CUT, 2)}, {SMALL_EIGHT(SMALL_CUT, 3)}, {SMALL_SIX(SMALL_CUT, 4)}};
-    static const int most_rows[4] = {SMALL_SUMS < SMALL_ROWS ? SMALL_SUMS : SMALL_ROWS, SMALL_SUMS / 2, SMALL_SUMS / 3,
-                                     SMALL_SUMS / 4};
-    const int rows = (int)product->rows, most = most_rows[vectors - 1];
-    small_shape *const *shapes = product->columns - j < vectors * VF_LANES ? cut[vectors - 1] : whole[vectors - 1];
+static small_shape *const small_shapes[2][4][SMALL_ROWS] = {
+    {{SMALL_SIXTEEN(SMALL_WHOLE, 1)}, {SMALL_TWELVE(SMALL_WHOLE, 2)}, {SMALL_EIGHT(SMALL_WHOLE, 3)}, {SMALL_SIX(SMALL_WHOLE, 4)}},
+    {{SMALL_SIXTEEN(SMALL_CUT, 1)}, {SMALL_TWELVE(SMALL_CUT, 2)}, {SMALL_EIGHT(SMALL_CUT, 3)}, {SMALL_SIX(SMALL_CUT, 4)}}};
+
+INLINE small_shape *const *small_shapes_of(const struct heed_gemm_small *product, int vectors, int64_t j) {
+    return small_shapes[product->columns - j < vectors * VF_LANES][vectors - 1];
+}
+
+/* `vectors` columns from j on: tiles alike in height, the first of them one row taller where rows do not divide. */
+static void small_columns(const struct heed_gemm_small *product, int vectors, int64_t j) {
+    const int rows = (int)product->rows, most = small_rows[vectors - 1];
+    const int tiles = (rows + most - 1) / most, each = rows / tiles, taller = rows % tiles, from = taller * (each + 1);
+    small_shape *const *shapes = small_shapes_of(product, vectors, j);
     const float *b = product->b + j;
     float *c = product->c + j;
-    if (rows <= most) {
-        shapes[rows - 1](product, product->a, b, c, 1);
-        return;
-    }
-    const int tiles = (rows + most - 1) / most, each = rows / tiles, taller = rows % tiles, from = taller * (each + 1);
     if (taller)
         shapes[each](product, product->a, b, c, taller);
     shapes[each - 1](product, product->a + from * product->lda, b, c + from * product->ldc, tiles - taller);
 }
 
-static void gemm_small(const struct heed_gemm_small *product) {
-    const int all = (int)((product->columns + VF_LANES - 1) / VF_LANES);
-    if (all <= TILE_VECTORS) {
-        small_columns(product, all, 0);
-        return;
-    }
+NOINLINE void small_many(const struct heed_gemm_small *product, int all) {
     const int across = (all + TILE_VECTORS - 1) / TILE_VECTORS;
     for (int i = 0, v = 0; i < across; i++) {
         const int next = (i + 1) * all / across;
         small_columns(product, next - v, v * VF_LANES);
         v = next;
     }
+}
+
+/* A single tile is found without divisions. */
+static void gemm_small(const struct heed_gemm_small *product) {
+    const int all = (int)((product->columns + VF_LANES - 1) / VF_LANES);
+    if (all <= TILE_VECTORS && product->rows <= small_rows[all - 1])
+        small_shapes_of(product, all, 0)[product->rows - 1](product, product->a, product->b, product->c, 1);
+    else
+        small_many(product, all);
 }
 
 #endif
