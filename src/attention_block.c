@@ -173,7 +173,7 @@ static void store_weights(const struct attention_block *block, int64_t from, int
 /* The chunk's values, weighted: merged into the running output, or apart. */
 static void value_rows(const struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin) {
-        heed_block_weight_thin(block, block->chunk.start / HEED_CHUNK + 1, rows);
+        heed_block_weight_thin(block, rows);
         return;
     }
     const int64_t output_ld = block->plan->output_ld;

@@ -53,7 +53,7 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
 
 /* The same for all rows of a block of few: straight from where keys are, and values. */
 void heed_block_score_thin(const struct attention_block *block, int rows);
-void heed_block_weight_thin(const struct attention_block *block, int64_t next_index, int rows);
+void heed_block_weight_thin(const struct attention_block *block, int rows);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
 const float *heed_block_first_key(const struct attention_block *block, int64_t index);
 /* Keys of chunk number `index` that the block sees, and the first one's value, given that there are any. */

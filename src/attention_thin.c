@@ -99,12 +99,19 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
     }
 }
 
+/* Those of the next chunk, or of the next block's first one. */
+static struct next next_keys(const struct attention_block *block) {
+    const struct heed_attention *request = block->plan->request;
+    const int64_t index = block->chunk.start / HEED_CHUNK + 1, ld = request->cache ? 0 : request->key.token_stride;
+    if (index < block->last_chunk)
+        return (struct next){heed_block_first_key(block, index), ld};
+    return (struct next){block->next ? heed_block_first_key(block->next, block->next->first_chunk) : NULL, ld};
+}
+
 /* Rows see a range in common, and each some keys before and after it. */
-void heed_block_weight_thin(const struct attention_block *block, int64_t next_index, int rows) {
+void heed_block_weight_thin(const struct attention_block *block, int rows) {
     const int *begins = block->begins, *ends = block->ends;
-    const struct next keys = {heed_block_first_key(block, next_index),
-                              block->plan->request->cache ? 0 : block->plan->request->key.token_stride},
-                      none = {NULL, 0};
+    const struct next keys = next_keys(block), none = {NULL, 0};
     const int begin = begins[rows - 1], end = larger(begin, ends[0]);
     memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
     for (int i = 0; i < rows; i++)
