@@ -11,6 +11,7 @@ enum {
     /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
      * with which decoding from L2 takes 10 % longer than with 4 x 3. */
     LOW_ROWS = 4,
+    THIN_STEPS = 2, /* of a turn of the loop: AVX2's 3 vectors twice are 3 lines to fetch, not 4, and decoding takes 2 % less */
     LOW_VECTORS = TILE_ROWS * TILE_VECTORS / LOW_ROWS,
     THIN_VECTORS = TILE_VECTORS > LOW_VECTORS ? TILE_VECTORS
                    : LOW_VECTORS > 4          ? 4
@@ -37,22 +38,30 @@ struct thin_window {
     float *c;
     int64_t ldc;
     bool continues;
-    struct thin_ahead near, far; /* the next window and the one after it; far is there if near is */
+    struct thin_ahead ahead; /* the next window */
+    int64_t further;         /* bytes from there to the one after it, which has gaps if that has */
 };
 
-/* The next window into L1, and into L2 the one after it: decoding from memory reaches 0.96 of a plain read so, 0.89 if all goes
- * into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for memory. */
-INLINE void thin_fetch(const int floats, const float *near, const float *far) {
-    UNROLL for (int at = 0; at < floats; at += HEED_LINE) __builtin_prefetch(near + at, 0, 3);
-    UNROLL for (int at = 0; at < floats; at += HEED_LINE) __builtin_prefetch(far + at, 0, 2);
-}
-
-/* Where a tile from column j on begins to fetch: as many lines as it reads, beside its own, or one after another if there are no
- * gaps. */
+/* A tile's part of it: as many lines as the tile reads, beside its own, or one after another if there are no gaps. */
 INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int floats, int64_t k, int j) {
     if (!ahead.data)
         return ahead;
     return ahead.ld ? (struct thin_ahead){ahead.data + j, ahead.ld} : (struct thin_ahead){ahead.data + j * k, floats};
+}
+
+INLINE void thin_fetch_lines(const int floats, const float *from, int64_t further) {
+    const char *at = (const char *)from;
+    UNROLL for (int line = 0; line < floats; line += HEED_LINE) __builtin_prefetch(at + line * (int)sizeof(float), 0, 3);
+    UNROLL for (int line = 0; line < floats; line += HEED_LINE) __builtin_prefetch(at + further + line * (int)sizeof(float), 0, 2);
+}
+
+/* The next window into L1, and into L2 the one after it, `further` bytes away: decoding from memory reaches 0.96 of a plain read
+ * so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for memory. */
+INLINE void thin_fetch(const int floats, struct thin_ahead ahead, int64_t further) {
+    if (ahead.ld == floats)
+        thin_fetch_lines(THIN_STEPS * floats, ahead.data, further);
+    else
+        UNROLL for (int u = 0; u < THIN_STEPS; u++) thin_fetch_lines(floats, ahead.data + u * ahead.ld, further);
 }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p. */
@@ -66,31 +75,43 @@ INLINE void thin_step(const int rows, const int vectors, vf acc[][THIN_VECTORS],
     }
 }
 
+/* `steps` of them; a and b advance. */
+INLINE void thin_steps(const int steps, const int rows, const int vectors, vf acc[][THIN_VECTORS], const float *a[ROW_GROUPS],
+                       int64_t lda, const float **b, int64_t ldb) {
+    UNROLL for (int u = 0; u < steps; u++) {
+        thin_step(rows, vectors, acc, a, lda, *b);
+        UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
+        *b += ldb;
+    }
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(a[g]);
+}
+
 /* Rows from `from` on, columns from j on. */
 INLINE void thin_body(const int rows, const int vectors, const struct thin_window *window, int from, int j) {
     vf acc[THIN_ROWS][THIN_VECTORS];
     const float *a[ROW_GROUPS], *b = window->b + j;
     float *c = window->c + from * window->ldc + j;
     int64_t k = window->k;
-    const bool fetches = from == 0 && window->near.data; /* the first rows do, for all */
-    struct thin_ahead near = thin_ahead_of_tile(window->near, vectors * VF_LANES, k, j);
-    struct thin_ahead far = thin_ahead_of_tile(window->far, vectors * VF_LANES, k, j);
+    /* The first rows fetch, for all. */
+    struct thin_ahead ahead =
+        thin_ahead_of_tile(from == 0 ? window->ahead : (struct thin_ahead){NULL, 0}, vectors * VF_LANES, k, j);
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
         a[g] = window->a + (from + g * ROW_GROUP) * window->lda;
         PIN(a[g]);
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
         window->continues ? v_load(c + i * window->ldc + v * VF_LANES) : v_zero();
-    NO_UNROLL for (; k > 0; k--) {
-        if (fetches) {
-            thin_fetch(vectors * VF_LANES, near.data, far.data);
-            near.data += near.ld;
-            far.data += far.ld;
+    NO_UNROLL for (; k >= THIN_STEPS; k -= THIN_STEPS) {
+        if (ahead.data) {
+            thin_fetch(vectors * VF_LANES, ahead, window->further);
+            ahead.data += THIN_STEPS * ahead.ld;
         }
-        thin_step(rows, vectors, acc, a, window->lda, b);
-        UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
-        b += window->ldb;
+        thin_steps(THIN_STEPS, rows, vectors, acc, a, window->lda, &b, window->ldb);
         PIN(k); /* gcc 12 else counts on the stack */
+    }
+    NO_UNROLL for (; k > 0; k--) {
+        thin_steps(1, rows, vectors, acc, a, window->lda, &b, window->ldb);
+        PIN(k);
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
         v_store(c + i * window->ldc + v * VF_LANES, acc[i][v]);
@@ -168,7 +189,7 @@ INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, 
 }
 
 static void thin_product(const struct heed_thin_product *product) {
-    const int64_t rows = larger(4, WINDOW_FLOATS / product->columns);
+    const int64_t rows = larger(2, WINDOW_FLOATS / THIN_STEPS / product->columns) * THIN_STEPS;
     const struct thin_split split = thin_split_of(product->rows, product->columns);
     struct thin_window window = {
         .lda = product->lda, .ldb = product->ldb, .c = product->c, .ldc = product->ldc, .continues = product->continues};
@@ -176,10 +197,9 @@ static void thin_product(const struct heed_thin_product *product) {
         window.k = min_i64(rows, product->k - row);
         window.a = product->a + row;
         window.b = product->b + row * product->ldb;
-        window.near = thin_ahead_at(product, row + window.k);
-        window.far = thin_ahead_at(product, row + window.k + rows);
-        if (!window.far.data)
-            window.far = window.near;
+        window.ahead = thin_ahead_at(product, row + window.k);
+        const struct thin_ahead further = thin_ahead_at(product, row + window.k + rows);
+        window.further = further.data ? (int64_t)((uintptr_t)further.data - (uintptr_t)window.ahead.data) : 0;
         thin_tiles(&split, &window);
         window.continues = true;
     }
