@@ -282,8 +282,8 @@ START_TEST(test_value_rows) {
     for (int64_t repeat = 0; repeat < test_count(8); repeat++)
         for (int rows = 1; rows <= MAX_ROWS; rows++)
             for (int columns = 1; columns <= HEED_PANEL; columns++)
-                if (rng_range(&rng, 0, test_quick() ? 15 : 3) == 0)
-                    check_value_rows(table, &rng, rows, columns + HEED_PANEL * (int)rng_range(&rng, 0, 3) / 3);
+                if (rng_range(&rng, 0, test_quick() ? 31 : 7) == 0)
+                    check_value_rows(table, &rng, rows, columns + HEED_PANEL * larger(0, (int)rng_range(&rng, -3, 2)));
 }
 END_TEST
 
