@@ -222,7 +222,7 @@ static void change_something(struct rng *rng, struct heed_gemm *g) {
         g->c = rng_range(rng, 0, 3) ? memory[rng_range(rng, 0, 3)] + rng_range(rng, 0, 9000) : NULL;
         break;
     case 2:
-        *number += rng_range(rng, -3, 3);
+        *number = (int64_t)((uint64_t)*number + (uint64_t)rng_range(rng, -3, 3)); /* it may wrap around */
         break;
     case 3:
         g->a = (const float *)((uintptr_t)g->a + (uintptr_t)rng_range(rng, 0, 7));
