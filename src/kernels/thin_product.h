@@ -225,6 +225,8 @@ INLINE void thin_turn(const float *b, int64_t ldb, const int first, const int ro
         }
 }
 
+/* Beside the squares, rows ahead are fetched into L2; where they are one piece, the products then fetch them into L1 (decoding from
+ * L3 takes 3 to 5 % less, from memory 1 %). */
 static void thin_product_transposed(const struct heed_thin_product *product) {
     float turned[TURNED_DEPTH * TURNED_ROWS] __attribute__((aligned(64)));
     for (int j = 0; j < product->columns; j += TURNED_ROWS) {
@@ -246,7 +248,8 @@ static void thin_product_transposed(const struct heed_thin_product *product) {
                                                      .ldb = TURNED_ROWS,
                                                      .c = product->c + j,
                                                      .ldc = product->ldc,
-                                                     .continues = product->continues || p > 0});
+                                                     .continues = product->continues || p > 0,
+                                                     .ahead = {ldahead == depth ? ahead : NULL, 0}});
         }
     }
 }
