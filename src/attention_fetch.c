@@ -49,6 +49,8 @@ void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
 
 static struct heed_fetch take(struct heed_fetch *from, int rows) {
     struct heed_fetch share = *from;
+    if (from->rows == 0) /* an offset from NULL would be undefined */
+        return share;
     share.rows = smaller(rows, from->rows);
     from->data += share.rows * from->ld;
     from->rows -= share.rows;

@@ -96,7 +96,7 @@ static void change_something(struct rng *rng, struct heed_attention *r) {
         r->output.data = rng_range(rng, 0, 3) ? memory[rng_range(rng, 0, 3)] + rng_range(rng, 0, 9000) : NULL;
         break;
     case 2:
-        *number += rng_range(rng, -2, 2);
+        *number = (int64_t)((uint64_t)*number + (uint64_t)rng_range(rng, -2, 2));
         break;
     default:
         *number = value;

@@ -101,7 +101,7 @@ START_TEST(test_round_any) {
         /* Of any exponent, or of one near to those of f16, and with few bits set in what is cut off. */
         const uint64_t any = rng_next(&rng);
         const uint32_t exponent = any >> 40 & 1 ? (uint32_t)(any >> 41 & 255) : 95 + (uint32_t)(any >> 41) % 56;
-        const uint32_t fraction = (any >> 32 & 3 ? 0x7fffff : 0x7ff000 | 1 << (any >> 34 & 15)) & (uint32_t)any;
+        const uint32_t fraction = (any >> 32 & 3 ? 0x7fffffu : 0x7ff000u | 1u << (any >> 34 & 15)) & (uint32_t)any;
         x[i] = float_of((uint32_t)(any >> 63) << 31 | exponent << 23 | fraction);
     }
     const uint32_t edges[] = {0x7f800000, 0xff800000, 0x7f800001, 0xff800001, 0x7fffffff, 0xffffffff, 0x7fc00000, 0x7f7fffff,

@@ -136,7 +136,8 @@ INLINE vh v_round_bf16(vf x) {
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
 }
 INLINE vf v_widen_f16(vh x) { return _mm512_cvtph_ps(x); }
-INLINE vh v_round_f16(vf x) { return _mm512_cvtps_ph(v_one_nan(x), _MM_FROUND_TO_NEAREST_INT); }
+/* With a mask of all, for without one gcc 12 makes it of -1, which it then warns of. */
+INLINE vh v_round_f16(vf x) { return _mm512_maskz_cvtps_ph((__mmask16)0xffff, v_one_nan(x), _MM_FROUND_TO_NEAREST_INT); }
 
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
     const __m128i bytes = _mm_maskz_loadu_epi8(avx512_first(n), p);
