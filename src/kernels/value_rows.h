@@ -149,7 +149,7 @@ INLINE void value_columns(const struct heed_value_rows *all, int64_t from, int64
         }
         const int rows = smaller(TILE_ROWS, all->rows - row), end = all->ends[row + rows - 1];
         const bool is_prefix = all->begins[row + rows - 1] == 0 && end > 0 && end <= all->piece_keys;
-        value_shape *const shape = (is_prefix ? prefix : pieces)[rows - 1][vectors - 1];
+        value_shape *const shape = is_prefix ? prefix[rows - 1][vectors - 1] : pieces[rows - 1][vectors - 1];
         for (int64_t column = from; column < to && (all->begins[row] < end || !all->keep_old); column += vectors * VF_LANES)
             shape(all, row, column);
         row += rows;
