@@ -47,13 +47,13 @@ void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
             (struct heed_fetch){heed_block_query_row(block, from), request->query.token_stride, rows, lines_of(request->head_dim)};
 }
 
+/* A stride may lead from the last row to nowhere. */
 static struct heed_fetch take(struct heed_fetch *from, int rows) {
     struct heed_fetch share = *from;
-    if (from->rows == 0) /* an offset from NULL would be undefined */
-        return share;
     share.rows = smaller(rows, from->rows);
-    from->data += share.rows * from->ld;
     from->rows -= share.rows;
+    if (from->rows > 0)
+        from->data += share.rows * from->ld;
     return share;
 }
 
