@@ -29,11 +29,14 @@ template <class T> void advance(const T *&data, int64_t elements) {
         data += elements;
 }
 
-template <class View> auto element(const View &view, bool packed, int64_t sequence, int64_t head, int64_t token) {
-    return view.data + (packed ? 0 : sequence * view.batch_stride) + head * view.head_stride + token * view.token_stride;
+template <class View> const float *element(const View &view, bool packed, int64_t sequence, int64_t head, int64_t token) {
+    return static_cast<const float *>(view.data) + (packed ? 0 : sequence * view.batch_stride) + head * view.head_stride +
+           token * view.token_stride;
 }
 
-heed_input input(const heed_output &output) { return {output.data, output.batch_stride, output.head_stride, output.token_stride}; }
+heed_input input(const heed_output &output) {
+    return {output.data, output.batch_stride, output.head_stride, output.token_stride, HEED_F32};
+}
 
 } // namespace
 
@@ -81,8 +84,8 @@ AttentionWork::AttentionWork(const Shape &shape, const Storage &storage) : reque
     request.alignment = HEED_ALIGN_BOTTOM_RIGHT;
     if (shape.window)
         request.window = {true, shape.window - 1, -1};
-    request.query = {random(batch * q_batch, amplitude), q_batch, q_head, d};
-    request.output = {own(batch * q_batch).data(), q_batch, q_head, d};
+    request.query = {random(batch * q_batch, amplitude), q_batch, q_head, d, HEED_F32};
+    request.output = {own(batch * q_batch).data(), q_batch, q_head, d, HEED_F32};
     if (packed) {
         std::vector<int64_t> starts = {0};
         for (int64_t length : shape.lengths)
@@ -119,7 +122,7 @@ void AttentionWork::store(const Storage &storage) {
         float *first = random(layers * floats, size);
         for (int64_t layer = 1; layer < layers; layer++)
             std::copy(first, first + floats, first + layer * floats);
-        return heed_input{first, sequence, head, d};
+        return heed_input{first, sequence, head, d, HEED_F32};
     };
     request.key = key_rows_ = rows(amplitude);
     request.value = value_rows_ = rows(1);
@@ -159,8 +162,8 @@ void AttentionWork::next_layer() {
         cache_.data = first_layer_ + layer_ * layer_floats_;
         return;
     }
-    request.key.data = key_rows_.data + layer_ * layer_floats_;
-    request.value.data = value_rows_.data + layer_ * layer_floats_;
+    request.key.data = static_cast<const float *>(key_rows_.data) + layer_ * layer_floats_;
+    request.value.data = static_cast<const float *>(value_rows_.data) + layer_ * layer_floats_;
 }
 
 heed_status AttentionWork::call(const heed_exec &exec) {
@@ -201,7 +204,7 @@ struct heed_attention AttentionWork::one_query(const Place &place) {
     one.alignment = HEED_ALIGN_OFFSETS;
     one.query_offsets = &position_;
     one.query_tokens = 1;
-    one.query.data += query * one.query.token_stride;
+    one.query.data = static_cast<const float *>(one.query.data) + query * one.query.token_stride;
     advance(one.mask.data, query * one.mask.query_stride);
     advance(one.bias.data, query * one.bias.query_stride);
     advance(one.tree.words, query * one.tree.query_stride);
@@ -259,7 +262,7 @@ std::string AttentionWork::check_query(const Place &place) {
         exact.emplace_back(static_cast<size_t>(each.columns));
         if (!each.whole.data)
             continue;
-        each.one = {scalar.back().data(), each.columns, each.columns, each.columns};
+        each.one = {scalar.back().data(), each.columns, each.columns, each.columns, HEED_F32};
         each.exact = exact.back().data();
     }
     if (heed_attention(&one, &scalar_exec) != HEED_OK)
@@ -284,7 +287,7 @@ std::string AttentionWork::check_mass() {
     struct heed_attention one = one_head(sequence, head);
     std::vector<float> scalar(static_cast<size_t>(one.key_tokens));
     std::vector<double> exact(scalar.size());
-    one.mass = {scalar.data(), one.key_tokens, one.key_tokens, one.key_tokens};
+    one.mass = {scalar.data(), one.key_tokens, one.key_tokens, one.key_tokens, HEED_F32};
     struct ref_attention_result result = {};
     result.mass = exact.data();
     if (heed_attention(&one, &scalar_exec) != HEED_OK)

@@ -58,8 +58,8 @@ AppendWork::AppendWork(const AppendShape &shape, Rope rope)
         positions_.push_back(b * 97 % (capacity - shape.tokens));
     append_.batch = shape.batch, append_.tokens = shape.tokens;
     append_.positions = positions_.data();
-    append_.key = {key_.data(), sequence, d, token};
-    append_.value = {value_.data(), sequence, d, token};
+    append_.key = {key_.data(), sequence, d, token, HEED_F32};
+    append_.value = {value_.data(), sequence, d, token, HEED_F32};
     append_.cache = &cache_;
     if (rope != Rope::none)
         add_rope(rope);
@@ -104,7 +104,8 @@ std::vector<double> AppendWork::turned(int64_t sequence, const float *key, int64
 /* An element is the sum of two products, one of which is rounded before: off by 2 u of at most 2, with u = 2^-24. */
 std::string AppendWork::check_key(int64_t sequence, int64_t head, int64_t token) {
     const heed_input &key = append_.key;
-    const float *source = key.data + sequence * key.batch_stride + head * key.head_stride + token * key.token_stride;
+    const float *source =
+        static_cast<const float *>(key.data) + sequence * key.batch_stride + head * key.head_stride + token * key.token_stride;
     const std::vector<float> got = stored_key(data_->data(), sequence, head, token);
     const double rounded = append_.rope.pairs > 0 ? 1.01 * 4 / 16777216.0 : 0;
     return compare_row(sequence * shape_.tokens + token, got.data(), stored_key(scalar_data_->data(), sequence, head, token),

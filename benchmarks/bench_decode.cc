@@ -134,9 +134,9 @@ class TwoParts : public AttentionWork {
         int64_t first = 0;
         for (int64_t keys : {shape.keys / 512 * 256, shape.keys - shape.keys / 512 * 256}) {
             const int64_t chunks = (keys + 255) / 256, d = shape.head_dim;
-            const heed_output output = {own(rows * chunks * d).data(), 0, shape.queries * chunks * d, chunks * d};
-            const heed_output max = {own(rows * chunks).data(), 0, shape.queries * chunks, chunks};
-            const heed_output sum = {own(rows * chunks).data(), 0, shape.queries * chunks, chunks};
+            const heed_output output = {own(rows * chunks * d).data(), 0, shape.queries * chunks * d, chunks * d, HEED_F32};
+            const heed_output max = {own(rows * chunks).data(), 0, shape.queries * chunks, chunks, HEED_F32};
+            const heed_output sum = {own(rows * chunks).data(), 0, shape.queries * chunks, chunks, HEED_F32};
             calls_.push_back(part_of(first, keys, {output, max, sum}));
             parts_.push_back({chunks, input(output), input(max), input(sum)});
             first += keys;
@@ -161,12 +161,12 @@ class TwoParts : public AttentionWork {
     heed_status merge(const heed_exec &exec) { return heed_merge_states(&merge_, &exec); }
 
   private:
-    static heed_input input(const heed_output &x) { return {x.data, x.batch_stride, x.head_stride, x.token_stride}; }
+    static heed_input input(const heed_output &x) { return {x.data, x.batch_stride, x.head_stride, x.token_stride, HEED_F32}; }
     struct heed_attention part_of(int64_t first, int64_t keys, const heed_states &states) const {
         struct heed_attention part = request;
         part.key_position = first, part.key_tokens = keys;
-        part.key.data += first * part.key.token_stride;
-        part.value.data += first * part.value.token_stride;
+        part.key.data = static_cast<const float *>(part.key.data) + first * part.key.token_stride;
+        part.value.data = static_cast<const float *>(part.value.data) + first * part.value.token_stride;
         part.output = {};
         part.states = states;
         return part;

@@ -66,7 +66,7 @@ void add_all_terms(AttentionWork &work) {
 
 heed_output output_of(AttentionWork &work, int64_t columns) {
     const Shape &shape = work.shape();
-    return {work.own(shape.heads * shape.queries * columns).data(), 0, shape.queries * columns, columns};
+    return {work.own(shape.heads * shape.queries * columns).data(), 0, shape.queries * columns, columns, HEED_F32};
 }
 
 void want_weights(AttentionWork &work) { work.request.weights = output_of(work, work.shape().keys); }
@@ -75,7 +75,7 @@ void want_raw_scores(AttentionWork &work) { work.request.scores = output_of(work
 
 void want_mass(AttentionWork &work) {
     const Shape &shape = work.shape();
-    work.request.mass = {work.own(shape.heads * shape.keys).data(), 0, shape.keys, shape.keys};
+    work.request.mass = {work.own(shape.heads * shape.keys).data(), 0, shape.keys, shape.keys, HEED_F32};
 }
 
 /* Over the last queries alone, as caches are evicted by. */

@@ -19,8 +19,8 @@ double time_first_call() {
     struct heed_attention request = {};
     request.batch = request.num_heads = request.num_kv_heads = 1;
     request.query_tokens = request.key_tokens = request.head_dim = request.value_dim = 3;
-    request.query = request.key = request.value = {numbers, 0, 0, 3};
-    request.output = {output, 0, 0, 3};
+    request.query = request.key = request.value = {numbers, 0, 0, 3, HEED_F32};
+    request.output = {output, 0, 0, 3, HEED_F32};
     output[0] =
         static_cast<float>(Clock::now().time_since_epoch().count() & 1); /* the clock's first call and page are not heed's */
     const Clock::time_point start = Clock::now();

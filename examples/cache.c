@@ -40,8 +40,8 @@ static enum heed_status append(int batch, int tokens, int64_t position) {
         .tokens = tokens,
         .positions = (int64_t[]){position, position},
         .rope = {.pairs = PAIRS, .cos = cosines[0], .sin = sines[0], .table_stride = PAIRS, .positions = CAPACITY},
-        .key = {key[0][0][0], PREFIX * KV_HEADS * DIM, DIM, KV_HEADS * DIM},
-        .value = {value[0][0][0], PREFIX * KV_HEADS * DIM, DIM, KV_HEADS * DIM},
+        .key = {key[0][0][0], PREFIX * KV_HEADS * DIM, DIM, KV_HEADS * DIM, HEED_F32},
+        .value = {value[0][0][0], PREFIX * KV_HEADS * DIM, DIM, KV_HEADS * DIM, HEED_F32},
         .cache = &cache,
     };
     fill(key[0][0][0], 2 * PREFIX * KV_HEADS * DIM);
@@ -73,12 +73,12 @@ static enum heed_status decode(float query[2][HEADS][DIM], int64_t tokens, const
     struct heed_attention attention = {
         .batch = 2, .num_heads = HEADS, .num_kv_heads = KV_HEADS, .query_tokens = 1, .head_dim = DIM, .value_dim = DIM};
     attention.key_tokens = tokens;
-    attention.query = (struct heed_input){query[0][0], HEADS * DIM, DIM, DIM};
-    attention.output = (struct heed_output){output[0][0], HEADS * DIM, DIM, DIM};
+    attention.query = (struct heed_input){query[0][0], HEADS * DIM, DIM, DIM, HEED_F32};
+    attention.output = (struct heed_output){output[0][0], HEADS * DIM, DIM, DIM, HEED_F32};
     attention.cache = from;
     if (!from) {
-        attention.key = (struct heed_input){key_rows[0][0][0], CAPACITY * KV_HEADS * DIM, DIM, KV_HEADS * DIM};
-        attention.value = (struct heed_input){value_rows[0][0][0], CAPACITY * KV_HEADS * DIM, DIM, KV_HEADS * DIM};
+        attention.key = (struct heed_input){key_rows[0][0][0], CAPACITY * KV_HEADS * DIM, DIM, KV_HEADS * DIM, HEED_F32};
+        attention.value = (struct heed_input){value_rows[0][0][0], CAPACITY * KV_HEADS * DIM, DIM, KV_HEADS * DIM, HEED_F32};
     }
     return heed_attention(&attention, NULL);
 }

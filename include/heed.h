@@ -3,7 +3,7 @@
  * The only public header.  Every computing function takes a descriptor (what to compute), filled with designated initialisers, and
  * an optional heed_exec (how to run it, never what comes out), and returns a heed_status.
  *
- *   Units      sizes, strides and leading dimensions count elements (floats), never bytes.
+ *   Units      sizes, strides and leading dimensions count elements (floats, unless a tensor has another type), never bytes.
  *   Sizes      every size may be 0; a call without elements does nothing and returns HEED_OK.
  *   Bits       a result depends on the descriptor and the data alone: not on the instruction set, the compiler, the number of
  *              threads, alignment, strides, the other rows of the batch, or the caller's rounding and flush-to-zero modes.
@@ -11,7 +11,7 @@
  *   Errors     a bad request returns a status and sets heed_error_message(); no output is touched.  Nothing aborts or prints.
  *   Aliasing   an output may overlap no input and no other output, unless its function says so.
  *   Threads    any function may be called from any number of threads at once; there is no state between calls.
- *   Pointers   need the alignment of what they point to (4 bytes for floats), nothing more.
+ *   Pointers   need the alignment of what they point to (4 bytes for floats, 2 for bf16 and f16), nothing more.
  */
 #ifndef HEED_H
 #define HEED_H
@@ -58,16 +58,28 @@ struct heed_exec {
     void *cancel_context;
 };
 
+/* How the elements of a tensor are stored.  Arithmetic is that of floats: inputs become floats exactly, so that a result has the
+ * bits which the same values stored as floats give, and an output of 16 bits is the float output rounded to nearest even: denormals
+ * too, beyond the range to infinity, any NaN to the one quiet NaN, 0x7fc0 or 0x7e00. */
+enum heed_type {
+    HEED_F32 = 0,
+    HEED_BF16, /* the upper half of a float */
+    HEED_F16   /* IEEE 754's binary16 */
+};
+
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
- * data[b * batch_stride + h * head_stride + t * token_stride + d].  BHSD, BSHD and packed QKV all fit without a copy.
- * Strides are at least 0; an input may repeat itself through a stride of 0; an output's rows may not overlap each other. */
+ * data[b * batch_stride + h * head_stride + t * token_stride + d], data being of `type`.  BHSD, BSHD and packed QKV all fit
+ * without a copy.  Strides are at least 0; an input may repeat itself through a stride of 0; an output's rows may not overlap each
+ * other.  A function that takes no other type than HEED_F32 says so by its message. */
 struct heed_input {
-    const float *data;
+    const void *data;
     int64_t batch_stride, head_stride, token_stride;
+    enum heed_type type;
 };
 struct heed_output {
-    float *data;
+    void *data;
     int64_t batch_stride, head_stride, token_stride;
+    enum heed_type type;
 };
 
 /* Where query i of a sequence stands among its keys: at position i + offset, where key 0 of the sequence has position 0.  Causal,
@@ -211,13 +223,15 @@ struct heed_attention {
     const float *sinks; /* NULL: none; else [num_heads]: a score that takes its part of the softmax and has no value;
                            -inf: none for this head; NaN and +inf make its rows NaN */
 
+    /* Each of any type; with a cache, types of key and value are not looked at. */
     struct heed_input query;           /* [batch, num_heads, query_tokens, head_dim] */
     struct heed_input key;             /* [batch, num_kv_heads, key_tokens, head_dim] */
     struct heed_input value;           /* [batch, num_kv_heads, key_tokens, value_dim] */
     const struct heed_kv_cache *cache; /* NULL, or where keys and values are, instead of in key and value */
 
-    /* data NULL: not wanted.  K below: key_tokens, or with key_starts the keys of the longest sequence. */
-    struct heed_output output;  /* [batch, num_heads, query_tokens, value_dim] */
+    /* data NULL: not wanted.  K below: key_tokens, or with key_starts the keys of the longest sequence.  All but output are floats.
+     */
+    struct heed_output output;  /* [batch, num_heads, query_tokens, value_dim], of any type */
     struct heed_output weights; /* [batch, num_heads, query_tokens, K]: the softmax itself, 0 where a query sees no key */
     struct heed_output lse;     /* [batch, num_heads, query_tokens, 1]: ln(sum(exp(score))), the sink's too */
     struct heed_output scores;  /* [batch, num_heads, query_tokens, K]: see score_stage */
@@ -247,7 +261,7 @@ enum heed_status heed_attention_run(const struct heed_plan *plan, const struct h
 int64_t heed_explain(const struct heed_plan *plan, char *text, int64_t size);
 
 /* The result of attention over all keys from states over parts of them, with the bits of the one call over all: the parts lie one
- * after another in the sequence, each but the last a multiple of HEED_CHUNK keys long. */
+ * after another in the sequence, each but the last a multiple of HEED_CHUNK keys long.  All tensors are floats. */
 struct heed_states_part {
     int64_t chunks;
     struct heed_input output, max, sum; /* as struct heed_states has them */
@@ -278,8 +292,8 @@ struct heed_rope {
 
 /* Writes the keys and values of new tokens to a cache: token t of sequence b to position positions[b] + t.  Only the slots of these
  * tokens are written; of more tokens than the pages of a sequence hold, the last ones.  With starts, as query_starts of
- * heed_attention, sequence b brings the tokens starts[b] ... starts[b + 1] - 1 of packed tensors.  Keys and values arrive bit by
- * bit, but for what rope turns.  Sequences must not share pages that they write to. */
+ * heed_attention, sequence b brings the tokens starts[b] ... starts[b + 1] - 1 of packed tensors.  Keys and values are floats, and
+ * arrive bit by bit, but for what rope turns.  Sequences must not share pages that they write to. */
 struct heed_kv_append {
     int64_t batch;
     int64_t tokens;           /* of each sequence; with starts: of all */

@@ -85,6 +85,7 @@ struct attention_plan {
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
     bool is_thin;                       /* few rows, all of a head in one block */
     bool pack_keys, pack_values;
+    enum heed_type key_type, value_type; /* as they are stored */
     struct kv_layout cache;
     int64_t group;
     int64_t heads;      /* key/value heads of the whole batch */

@@ -12,7 +12,7 @@
 #include "merge.h"
 #include "schedule.h"
 
-/* Where a view's row for this row of the block begins, in floats. */
+/* Where a view's row for this row of the block begins, in elements. */
 static int64_t row_offset(const struct attention_block *block, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
                           int64_t row) {
     const bool packed = block->plan->request->query_starts != NULL;
@@ -21,13 +21,13 @@ static int64_t row_offset(const struct attention_block *block, int64_t batch_str
     return base + of_head.head * head_stride + of_head.token * token_stride;
 }
 
-const float *heed_block_query_row(const struct attention_block *block, int64_t row) {
+const void *heed_block_query_row(const struct attention_block *block, int64_t row) {
     const struct heed_input *view = &block->plan->request->query;
-    return view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row);
+    return type_at(view->type, view->data, row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row));
 }
 
 float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row) {
-    return view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row);
+    return (float *)view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row);
 }
 
 float *heed_block_row_max_sum(const struct attention_block *block, float *shared, int64_t row) {
@@ -70,7 +70,7 @@ void heed_block_load_queries(const struct attention_block *block, int64_t from, 
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, head_dim = request->head_dim;
     for (int64_t i = from, n; i < from + rows; i += n) {
         n = min_i64(rows_apart(block, i), from + rows - i);
-        block->kernels->scale_rows(heed_block_query_row(block, i), stride, n, head_dim, block->plan->query_factor,
+        block->kernels->scale_rows(heed_block_query_row(block, i), view->type, stride, n, head_dim, block->plan->query_factor,
                                    block->query + i * head_dim, head_dim);
     }
 }
@@ -246,8 +246,9 @@ static void finish_outputs(const struct attention_block *block, int64_t from, in
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, ld = block->plan->output_ld;
     for (int64_t i = from, n; view->data && i < from + rows; i += n) {
         n = min_i64(rows_apart(block, i), from + rows - i);
+        const int64_t row = row_offset(block, view->batch_stride, view->head_stride, view->token_stride, i);
         block->kernels->finish_rows(block->output + i * ld, ld, block->sum + i, n, block->plan->request->value_dim,
-                                    heed_block_output_row(block, view, i), stride);
+                                    type_at_output(view->type, view->data, row), view->type, stride);
     }
 }
 

@@ -8,10 +8,11 @@
 struct attention_chunk {
     int64_t start;
     int n, begin, end;
-    const float *keys[HEED_CHUNK / HEED_SUM_LANES]; /* panels of key_width keys, [head_dim][key_width] */
+    const void *keys[HEED_CHUNK / HEED_SUM_LANES]; /* panels of key_width keys, [head_dim][key_width] */
     int key_width;
-    const float *values[HEED_CHUNK / HEED_SUM_LANES]; /* pieces of piece_keys keys, rows value_ld apart */
-    int piece_keys;                                   /* 0: they are not loaded */
+    const void *values[HEED_CHUNK / HEED_SUM_LANES]; /* pieces of piece_keys keys, rows value_ld apart */
+    int piece_keys;                                  /* 0: they are not loaded */
+    enum heed_type key_type, value_type;             /* of what these point to: floats, unless the block is thin */
     int64_t value_ld;
 };
 
@@ -55,10 +56,10 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
 void heed_block_score_thin(const struct attention_block *block, int rows);
 void heed_block_weight_thin(const struct attention_block *block, int rows);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
-const float *heed_block_first_key(const struct attention_block *block, int64_t index);
+const void *heed_block_first_key(const struct attention_block *block, int64_t index);
 /* Keys of chunk number `index` that the block sees, and the first one's value, given that there are any. */
 int heed_block_keys_seen(const struct attention_block *block, int64_t index);
-const float *heed_block_first_value(const struct attention_block *block, int64_t index);
+const void *heed_block_first_value(const struct attention_block *block, int64_t index);
 
 /* Decides what comes after chunk number `index`, the current one: the next chunk, or the first one of the next block. */
 void heed_block_plan_fetch(struct attention_block *block, int64_t index);
@@ -92,8 +93,8 @@ INLINE struct attention_row heed_block_row(const struct attention_block *block, 
     return (struct attention_row){block->kv_head * group + of_head % group, of_head / group};
 }
 /* Row `row` of the block in the queries. */
-const float *heed_block_query_row(const struct attention_block *block, int64_t row);
-/* And in an output view. */
+const void *heed_block_query_row(const struct attention_block *block, int64_t row);
+/* And in an output view of floats. */
 float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row);
 /* Where final max and sum of a row are kept for the mass. */
 float *heed_block_row_max_sum(const struct attention_block *block, float *shared, int64_t row);

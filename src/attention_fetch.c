@@ -7,7 +7,10 @@
  * head of 512 tokens is not fetched in time and 1 % is lost. */
 enum { SHARE_LINES = 192 };
 
-static int lines_of(int64_t floats) { return (int)min_i64(ceil_div(floats, HEED_LINE), SHARE_LINES); }
+static struct heed_fetch rows_of(const void *data, enum heed_type type, int64_t ld, int rows, int64_t width) {
+    const int64_t bytes = type_bytes(type), lines = ceil_div(width * bytes, HEED_LINE * (int64_t)sizeof(float));
+    return (struct heed_fetch){data, ld * bytes, rows, (int)min_i64(lines, SHARE_LINES)};
+}
 
 /* Of a cache, as far as the first key's page goes. */
 static int64_t rows_in_page(const struct attention_block *block, int64_t index, int64_t keys) {
@@ -33,9 +36,9 @@ void heed_block_plan_fetch(struct attention_block *block, int64_t index) {
     const int64_t key_ld = request->cache ? request->head_dim : request->key.token_stride;
     const int64_t value_ld = request->cache ? block->plan->cache.value_ld : request->value.token_stride;
     const int64_t shares = ceil_div(block->rows, HEED_ATTENTION_SUBROWS);
-    block->fetch.keys = (struct heed_fetch){heed_block_first_key(next, next_index), key_ld, rows, lines_of(request->head_dim)};
+    block->fetch.keys = rows_of(heed_block_first_key(next, next_index), block->plan->key_type, key_ld, rows, request->head_dim);
     block->fetch.values =
-        (struct heed_fetch){heed_block_first_value(next, next_index), value_ld, rows, lines_of(request->value_dim)};
+        rows_of(heed_block_first_value(next, next_index), block->plan->value_type, value_ld, rows, request->value_dim);
     block->fetch.share = (int)min_i64(SHARE_LINES / block->fetch.keys.lines, ceil_div(2 * rows, shares));
 }
 
@@ -44,7 +47,7 @@ void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
     const int rows = (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from);
     if (rows > 0 && block->plan->group == 1)
         block->fetch.queries =
-            (struct heed_fetch){heed_block_query_row(block, from), request->query.token_stride, rows, lines_of(request->head_dim)};
+            rows_of(heed_block_query_row(block, from), request->query.type, request->query.token_stride, rows, request->head_dim);
 }
 
 /* A stride may lead from the last row to nowhere. */
@@ -53,7 +56,7 @@ static struct heed_fetch take(struct heed_fetch *from, int rows) {
     share.rows = smaller(rows, from->rows);
     from->rows -= share.rows;
     if (from->rows > 0)
-        from->data += share.rows * from->ld;
+        from->data += share.rows * from->step;
     return share;
 }
 

@@ -5,20 +5,11 @@
 #include "attention_block.h"
 #include "internal.h"
 
-static const float *key_row(const struct attention_block *block, int64_t key) {
-    const struct heed_attention *request = block->plan->request;
-    const struct heed_input *view = &request->key;
-    const int64_t base =
-        request->key_starts ? block->sequence.first_key * view->token_stride : block->sequence.batch * view->batch_stride;
-    return view->data + base + block->kv_head * view->head_stride + key * view->token_stride;
-}
-
-static const float *value_row(const struct attention_block *block, int64_t key) {
-    const struct heed_attention *request = block->plan->request;
-    const struct heed_input *view = &request->value;
-    const int64_t base =
-        request->key_starts ? block->sequence.first_key * view->token_stride : block->sequence.batch * view->batch_stride;
-    return view->data + base + block->kv_head * view->head_stride + key * view->token_stride;
+/* Key number `key` of the sequence, or its value. */
+static const void *row_of(const struct attention_block *block, const struct heed_input *view, int64_t key) {
+    const bool packed = block->plan->request->key_starts != NULL;
+    const int64_t base = packed ? block->sequence.first_key * view->token_stride : block->sequence.batch * view->batch_stride;
+    return type_at(view->type, view->data, base + block->kv_head * view->head_stride + key * view->token_stride);
 }
 
 /* Rows into panels of 64 columns; what a panel holds before the first key seen does not matter. */
@@ -28,15 +19,16 @@ static void pack_key_rows(struct attention_block *block) {
     for (int at = chunk->begin / HEED_PANEL * HEED_PANEL; at < chunk->end; at += HEED_PANEL) {
         const int from = at > chunk->begin ? at : chunk->begin, to = (int)min_i64(at + HEED_PANEL, chunk->end);
         float *panel = block->keys + at * request->head_dim;
-        const float *rows = key_row(block, chunk->start + from);
+        const void *rows = row_of(block, &request->key, chunk->start + from);
         if (from == at)
-            block->kernels->pack_transposed(rows, request->key.token_stride, request->head_dim, to - from, panel);
+            block->kernels->pack_transposed(rows, chunk->key_type, request->key.token_stride, request->head_dim, to - from, panel);
         else
-            block->kernels->store_keys(rows, request->key.token_stride, request->head_dim, to - from, panel + from - at,
-                                       HEED_PANEL);
+            block->kernels->store_keys(rows, chunk->key_type, request->key.token_stride, request->head_dim, to - from,
+                                       panel + from - at, HEED_PANEL);
         chunk->keys[at / HEED_PANEL] = panel;
     }
     chunk->key_width = HEED_PANEL;
+    chunk->key_type = HEED_F32;
 }
 
 /* A cache's panels: in place, or side by side into panels of 64 columns. */
@@ -74,15 +66,16 @@ static void find_chunk(const struct attention_block *block, int64_t index, struc
 
 void heed_block_load_keys(struct attention_block *block, int64_t index) {
     find_chunk(block, index, &block->chunk);
+    block->chunk.key_type = block->plan->key_type;
     if (block->plan->request->cache)
         load_cache_keys(block);
     else if (block->plan->pack_keys)
         pack_key_rows(block);
     else
-        block->chunk.keys[0] = key_row(block, block->chunk.start);
+        block->chunk.keys[0] = row_of(block, &block->plan->request->key, block->chunk.start);
 }
 
-const float *heed_block_first_key(const struct attention_block *block, int64_t index) {
+const void *heed_block_first_key(const struct attention_block *block, int64_t index) {
     const struct attention_plan *plan = block->plan;
     const struct heed_attention *request = plan->request;
     struct attention_chunk chunk;
@@ -92,7 +85,7 @@ const float *heed_block_first_key(const struct attention_block *block, int64_t i
     if (chunk.begin >= chunk.end)
         return NULL;
     if (!request->cache)
-        return key_row(block, chunk.start + chunk.begin);
+        return row_of(block, &request->key, chunk.start + chunk.begin);
     return kv_panel(request->cache, &plan->cache, block->sequence.batch, block->kv_head,
                     request->key_position + chunk.start + chunk.begin);
 }
@@ -103,13 +96,13 @@ int heed_block_keys_seen(const struct attention_block *block, int64_t index) {
     return chunk.end - chunk.begin;
 }
 
-const float *heed_block_first_value(const struct attention_block *block, int64_t index) {
+const void *heed_block_first_value(const struct attention_block *block, int64_t index) {
     const struct attention_plan *plan = block->plan;
     const struct heed_attention *request = plan->request;
     struct attention_chunk chunk;
     find_chunk(block, index, &chunk);
     if (!request->cache)
-        return value_row(block, chunk.start + chunk.begin);
+        return row_of(block, &request->value, chunk.start + chunk.begin);
     return kv_value(request->cache, &plan->cache, block->sequence.batch, block->kv_head,
                     request->key_position + chunk.start + chunk.begin);
 }
@@ -138,28 +131,34 @@ static void find_cache_values(struct attention_block *block) {
         chunk->values[at / chunk->piece_keys] = cache_value(block, at);
 }
 
-/* Rows of whole lines, the rest zeros: what kernels make of it is not used, but denormals would slow them. */
+/* As floats, in rows of whole lines, the rest zeros: what kernels make of it is not used, but denormals would slow them. */
 static void pack_values(struct attention_block *block) {
     struct attention_chunk *chunk = &block->chunk;
-    const int64_t value_dim = block->plan->request->value_dim, ld = round_up(value_dim, HEED_SUM_LANES);
-    for (int at = chunk->begin; at < chunk->end; at++) {
-        const float *row = chunk->values[at / chunk->piece_keys] + at % chunk->piece_keys * chunk->value_ld;
-        memcpy(block->values + at * ld, row, (size_t)value_dim * sizeof *row);
-        memset(block->values + at * ld + value_dim, 0, (size_t)(ld - value_dim) * sizeof *row);
+    const int64_t value_dim = block->plan->request->value_dim, ld = block->plan->output_ld;
+    for (int at = chunk->begin, n; at < chunk->end; at += n) {
+        const int in_piece = at % chunk->piece_keys;
+        const void *rows = type_at(chunk->value_type, chunk->values[at / chunk->piece_keys], in_piece * chunk->value_ld);
+        n = smaller(chunk->piece_keys - in_piece, chunk->end - at);
+        block->kernels->widen_rows(rows, chunk->value_type, chunk->value_ld, n, value_dim, block->values + at * ld, ld);
+        for (int i = at; value_dim < ld && i < at + n; i++)
+            memset(block->values + i * ld + value_dim, 0, (size_t)(ld - value_dim) * sizeof(float));
     }
     chunk->values[0] = block->values;
+    chunk->value_type = HEED_F32;
     chunk->piece_keys = HEED_CHUNK;
     chunk->value_ld = ld;
 }
 
 void heed_block_load_values(struct attention_block *block) {
     struct attention_chunk *chunk = &block->chunk;
+    const struct heed_input *view = &block->plan->request->value;
+    chunk->value_type = block->plan->value_type;
     if (block->plan->request->cache) {
         find_cache_values(block);
     } else {
         chunk->piece_keys = HEED_CHUNK;
-        chunk->value_ld = block->plan->request->value.token_stride;
-        chunk->values[0] = value_row(block, chunk->start);
+        chunk->value_ld = view->token_stride;
+        chunk->values[0] = row_of(block, view, chunk->start);
     }
     if (block->plan->pack_values)
         pack_values(block);

@@ -33,8 +33,8 @@ static void store_mass(const struct attention_plan *plan, int64_t head, int64_t 
     for (int64_t i = 0; i < plan->group; i++) {
         const int64_t query_head = head % request->num_kv_heads * plan->group + i;
         plan->kernels->store_row(mass + i * HEED_CHUNK, n, 1.0f,
-                                 view->data + head / request->num_kv_heads * view->batch_stride + query_head * view->head_stride +
-                                     start);
+                                 (float *)view->data + head / request->num_kv_heads * view->batch_stride +
+                                     query_head * view->head_stride + start);
     }
 }
 

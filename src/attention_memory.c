@@ -17,34 +17,31 @@ struct regions {
     enum heed_status status;
 };
 
-static void check_last(struct regions *regions) {
+static void add(struct regions *regions, const struct heed_region *region) {
+    regions->list[regions->count++] = *region;
     if (regions->status == HEED_OK)
         regions->status = heed_region_check(&regions->list[regions->count - 1]);
 }
 
-static void add(struct regions *regions, const struct heed_region *region) {
-    regions->list[regions->count++] = *region;
-    check_last(regions);
-}
-
 /* A [batch, heads, tokens, width] view; with packed tokens the batch is one. */
-static void add_view(struct regions *regions, const char *name, bool packed, int64_t heads, int64_t tokens, int64_t width,
-                     const struct heed_input *view) {
-    regions->list[regions->count++] =
-        (struct heed_region){.name = name,
-                             .data = view->data,
-                             .width = width,
-                             .count = {packed ? 1 : regions->request->batch, heads, tokens},
-                             .stride = {packed ? 0 : view->batch_stride, view->head_stride, view->token_stride},
-                             .stride_name = {".batch_stride", ".head_stride", ".token_stride"}};
-    check_last(regions);
+static void add_view(struct regions *regions, const char *name, bool any_type, bool packed, int64_t heads, int64_t tokens,
+                     int64_t width, const struct heed_input *view) {
+    add(regions, &(struct heed_region){.name = name,
+                                       .data = view->data,
+                                       .type = view->type,
+                                       .any_type = any_type,
+                                       .width = width,
+                                       .count = {packed ? 1 : regions->request->batch, heads, tokens},
+                                       .stride = {packed ? 0 : view->batch_stride, view->head_stride, view->token_stride},
+                                       .stride_name = {".batch_stride", ".head_stride", ".token_stride"}});
 }
 
 static void add_output(struct regions *regions, const char *name, int64_t width, const struct heed_output *view) {
     const struct heed_attention *request = regions->request;
-    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride};
+    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride, view->type};
+    const bool any_type = view == &request->output;
     if (view->data)
-        add_view(regions, name, request->query_starts, request->num_heads, request->query_tokens, width, &input);
+        add_view(regions, name, any_type, request->query_starts, request->num_heads, request->query_tokens, width, &input);
 }
 
 /* `count` elements one after another. */
@@ -121,15 +118,16 @@ static void add_arrays(struct regions *regions) {
 
 static void add_inputs(struct regions *regions) {
     const struct heed_attention *request = regions->request;
-    add_view(regions, "query", request->query_starts, request->num_heads, request->query_tokens, request->head_dim,
+    add_view(regions, "query", true, request->query_starts, request->num_heads, request->query_tokens, request->head_dim,
              &request->query);
     if (request->cache) {
         if (regions->status == HEED_OK)
             regions->status = heed_kv_cache_check(request->cache, request->batch, regions->list + regions->count);
         regions->count += HEED_KV_REGIONS;
     } else {
-        add_view(regions, "key", request->key_starts, request->num_kv_heads, request->key_tokens, request->head_dim, &request->key);
-        add_view(regions, "value", request->key_starts, request->num_kv_heads, request->key_tokens, request->value_dim,
+        add_view(regions, "key", true, request->key_starts, request->num_kv_heads, request->key_tokens, request->head_dim,
+                 &request->key);
+        add_view(regions, "value", true, request->key_starts, request->num_kv_heads, request->key_tokens, request->value_dim,
                  &request->value);
     }
     add_masks(regions);
@@ -151,9 +149,10 @@ static void add_outputs(struct regions *regions) {
     add_output(regions, "states.output", outputs, &states->output);
     add_output(regions, "states.max", chunks, &states->max);
     add_output(regions, "states.sum", chunks, &states->sum);
-    const struct heed_input mass = {request->mass.data, request->mass.batch_stride, request->mass.head_stride, 0};
+    const struct heed_input mass = {request->mass.data, request->mass.batch_stride, request->mass.head_stride, 0,
+                                    request->mass.type};
     if (mass.data)
-        add_view(regions, "mass", false, request->num_heads, 1, regions->keys, &mass);
+        add_view(regions, "mass", false, false, request->num_heads, 1, regions->keys, &mass);
 }
 
 static enum heed_status check_wanted(const struct regions *regions) {

@@ -54,9 +54,14 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
         plan->pack_values = request->cache->page_tokens < HEED_PANEL && rows >= PACK_ROWS;
         return;
     }
+    plan->key_type = request->key.type;
+    plan->value_type = request->value.type;
     plan->pack_keys = !plan->is_thin;
-    plan->pack_values =
-        request->value_dim % plan->kernels->lanes != 0 || (request->value.token_stride != request->value_dim && rows >= PACK_ROWS);
+    if (plan->value_type != HEED_F32)
+        plan->pack_values = !plan->is_thin; /* thin products widen on their way, and pad rows */
+    else
+        plan->pack_values = request->value_dim % plan->kernels->lanes != 0 ||
+                            (request->value.token_stride != request->value_dim && rows >= PACK_ROWS);
 }
 
 static int64_t rows_in_cache(const struct heed_attention *request) {

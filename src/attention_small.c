@@ -56,10 +56,11 @@ static uintptr_t extent(const struct heed_attention *r, const struct heed_input 
                         int64_t width) {
     const uintptr_t address = (uintptr_t)view->data;
     const uint64_t strides = (uint64_t)(view->batch_stride | view->head_stride | view->token_stride);
-    if (!address || address % _Alignof(float) || address >> 62 || strides >= MOST_STRIDE)
+    const uintptr_t bytes = (uintptr_t)type_bytes(view->type);
+    if (!address || address & (bytes - 1) || address >> 62 || strides >= MOST_STRIDE || (unsigned)view->type > HEED_F16)
         return 0;
-    return sizeof(float) * (uintptr_t)((r->batch - 1) * view->batch_stride + (heads - 1) * view->head_stride +
-                                       (tokens - 1) * view->token_stride + width);
+    return bytes * (uintptr_t)((r->batch - 1) * view->batch_stride + (heads - 1) * view->head_stride +
+                               (tokens - 1) * view->token_stride + width);
 }
 
 /* Dimensions from the inner to the outer one; each steps over what is within. */
@@ -82,7 +83,7 @@ static bool rows_are_apart(const struct heed_attention *r) {
 
 static bool has_legal_memory(const struct heed_attention *r) {
     const struct heed_output *o = &r->output;
-    const struct heed_input output = {o->data, o->batch_stride, o->head_stride, o->token_stride};
+    const struct heed_input output = {o->data, o->batch_stride, o->head_stride, o->token_stride, o->type};
     const uintptr_t written = extent(r, &output, r->num_heads, r->query_tokens, r->value_dim);
     const uintptr_t read[] = {extent(r, &r->query, r->num_heads, r->query_tokens, r->head_dim),
                               extent(r, &r->key, r->num_kv_heads, r->key_tokens, r->head_dim),
@@ -107,8 +108,8 @@ struct small_head {
     int keys;    /* that its last query sees */
     int columns; /* of the panel: keys in whole lanes of a sum */
     int ends[MOST_ROWS];
-    float factor; /* of queries */
-    const float *values;
+    float factor;       /* of queries */
+    const void *values; /* of floats */
     int64_t value_ld, output_ld;
     /* One after another in memory, as large as needed: fewer pages for the first call to touch. */
     float *query, *panel, *packed_values, *output, *row_max, *max, *sum, *scores;
@@ -152,33 +153,33 @@ static void lay_out(struct small_head *h) {
     h->scores = next;
 }
 
-static void load_queries(struct small_head *h, const float *query) {
+static void load_queries(struct small_head *h, const void *query) {
     const struct heed_attention *r = h->request;
     const int64_t head_dim = r->head_dim, each = h->group * head_dim;
+    const enum heed_type type = r->query.type;
     if (h->group == 1)
-        h->kernels->scale_rows(query, r->query.token_stride, r->query_tokens, head_dim, h->factor, h->query, head_dim);
+        h->kernels->scale_rows(query, type, r->query.token_stride, r->query_tokens, head_dim, h->factor, h->query, head_dim);
     for (int64_t token = 0; h->group > 1 && token < r->query_tokens; token++)
-        h->kernels->scale_rows(query + token * r->query.token_stride, r->query.head_stride, h->group, head_dim, h->factor,
-                               h->query + token * each, head_dim);
+        h->kernels->scale_rows(type_at(type, query, token * r->query.token_stride), type, r->query.head_stride, h->group, head_dim,
+                               h->factor, h->query + token * each, head_dim);
 }
 
 /* Kernels read whole vectors: what there is besides is 0, for the leftovers of a stack may be denormal, and slow. */
-static void load_keys(struct small_head *h, const float *keys) {
+static void load_keys(struct small_head *h, const void *keys) {
     const struct heed_attention *r = h->request;
     if (h->keys < h->columns)
         memset(h->panel, 0, (size_t)(r->head_dim * h->columns) * sizeof *h->panel);
-    h->kernels->store_keys(keys, r->key.token_stride, r->head_dim, h->keys, h->panel, h->columns);
+    h->kernels->store_keys(keys, r->key.type, r->key.token_stride, r->head_dim, h->keys, h->panel, h->columns);
 }
 
-static void load_values(struct small_head *h, const float *values) {
+static void load_values(struct small_head *h, const void *values) {
     const struct heed_attention *r = h->request;
     h->values = values;
     h->value_ld = r->value.token_stride;
-    if (r->value_dim % h->kernels->lanes == 0)
+    if (r->value.type == HEED_F32 && r->value_dim % h->kernels->lanes == 0)
         return;
-    memset(h->packed_values, 0, (size_t)(h->keys * h->output_ld) * sizeof *values);
-    for (int key = 0; key < h->keys; key++)
-        memcpy(h->packed_values + key * h->output_ld, values + key * h->value_ld, (size_t)r->value_dim * sizeof *values);
+    memset(h->packed_values, 0, (size_t)(h->keys * h->output_ld) * sizeof *h->packed_values);
+    h->kernels->widen_rows(values, r->value.type, h->value_ld, h->keys, r->value_dim, h->packed_values, h->output_ld);
     h->values = h->packed_values;
     h->value_ld = h->output_ld;
 }
@@ -219,25 +220,31 @@ static void weigh_values(struct small_head *h) {
                                                      .ldo = h->output_ld});
 }
 
-static void finish(const struct small_head *h, float *output) {
+static void finish(const struct small_head *h, void *output) {
     const struct heed_attention *r = h->request;
     const int64_t ld = h->output_ld, each = h->group * ld;
+    const enum heed_type type = r->output.type;
     if (h->group == 1)
-        h->kernels->finish_rows(h->output, ld, h->sum, r->query_tokens, r->value_dim, output, r->output.token_stride);
+        h->kernels->finish_rows(h->output, ld, h->sum, r->query_tokens, r->value_dim, output, type, r->output.token_stride);
     for (int64_t token = 0; h->group > 1 && token < r->query_tokens; token++)
         h->kernels->finish_rows(h->output + token * each, ld, h->sum + token * h->group, h->group, r->value_dim,
-                                output + token * r->output.token_stride, r->output.head_stride);
+                                type_at_output(type, output, token * r->output.token_stride), type, r->output.head_stride);
+}
+
+static const void *head_of(const struct heed_input *view, int64_t batch, int64_t head) {
+    return type_at(view->type, view->data, batch * view->batch_stride + head * view->head_stride);
 }
 
 static void attend(struct small_head *h, int64_t batch, int64_t head) {
     const struct heed_attention *r = h->request;
+    const struct heed_output *o = &r->output;
     const int64_t first = head * h->group;
-    load_queries(h, r->query.data + batch * r->query.batch_stride + first * r->query.head_stride);
-    load_keys(h, r->key.data + batch * r->key.batch_stride + head * r->key.head_stride);
-    load_values(h, r->value.data + batch * r->value.batch_stride + head * r->value.head_stride);
+    load_queries(h, head_of(&r->query, batch, first));
+    load_keys(h, head_of(&r->key, batch, head));
+    load_values(h, head_of(&r->value, batch, head));
     score(h);
     weigh_values(h);
-    finish(h, r->output.data + batch * r->output.batch_stride + first * r->output.head_stride);
+    finish(h, type_at_output(o->type, o->data, batch * o->batch_stride + first * o->head_stride));
 }
 
 void heed_attention_small(const struct heed_attention *request, const struct heed_kernels *kernels) {

@@ -7,15 +7,16 @@
 
 /* What is read after some piece of keys or values. */
 struct next {
-    const float *data;
-    int64_t ld; /* 0: in one piece */
+    const void *data;
+    int64_t step; /* bytes from row to row; 0: in one piece */
 };
 
 static struct next first_values(const struct attention_chunk *chunk, bool in_cache) {
     if (chunk->piece_keys == 0)
         return (struct next){NULL, 0};
-    const float *row = chunk->values[chunk->begin / chunk->piece_keys] + chunk->begin % chunk->piece_keys * chunk->value_ld;
-    return (struct next){row, in_cache ? 0 : chunk->value_ld};
+    const void *piece = chunk->values[chunk->begin / chunk->piece_keys];
+    return (struct next){type_at(chunk->value_type, piece, chunk->begin % chunk->piece_keys * chunk->value_ld),
+                         in_cache ? 0 : chunk->value_ld * type_bytes(chunk->value_type)};
 }
 
 static void score_panels(const struct attention_block *block, int rows) {
@@ -31,6 +32,7 @@ static void score_panels(const struct attention_block *block, int rows) {
             .a = block->query,
             .lda = head_dim,
             .b = chunk->keys[at / chunk->key_width],
+            .type = chunk->key_type,
             .ldb = chunk->key_width,
             .c = block->scores + at,
             .ldc = HEED_CHUNK,
@@ -50,13 +52,14 @@ static void score_rows(const struct attention_block *block, int rows) {
         .k = request->head_dim,
         .a = block->query,
         .lda = request->head_dim,
-        .b = chunk->keys[0] + begin * request->key.token_stride,
+        .b = type_at(chunk->key_type, chunk->keys[0], begin * request->key.token_stride),
+        .type = chunk->key_type,
         .ldb = request->key.token_stride,
         .c = block->scores + begin,
         .ldc = HEED_CHUNK,
         .skipped = chunk->begin - begin,
         .next = values.data,
-        .ldnext = values.ld,
+        .next_step = values.step,
     });
 }
 
@@ -88,13 +91,14 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
             .k = n,
             .a = block->scores + i * HEED_CHUNK + at,
             .lda = HEED_CHUNK,
-            .b = chunk->values[piece] + in_piece * chunk->value_ld,
+            .b = type_at(chunk->value_type, chunk->values[piece], in_piece * chunk->value_ld),
+            .type = chunk->value_type,
             .ldb = chunk->value_ld,
             .c = block->chunk_output + i * output_ld,
             .ldc = output_ld,
             .continues = true,
             .next = next.data,
-            .ldnext = next.ld,
+            .next_step = next.step,
         });
     }
 }
@@ -102,10 +106,11 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
 /* Those of the next chunk, or of the next block's first one. */
 static struct next next_keys(const struct attention_block *block) {
     const struct heed_attention *request = block->plan->request;
-    const int64_t index = block->chunk.start / HEED_CHUNK + 1, ld = request->cache ? 0 : request->key.token_stride;
+    const int64_t index = block->chunk.start / HEED_CHUNK + 1;
+    const int64_t step = request->cache ? 0 : request->key.token_stride * type_bytes(block->plan->key_type);
     if (index < block->last_chunk)
-        return (struct next){heed_block_first_key(block, index), ld};
-    return (struct next){block->next ? heed_block_first_key(block->next, block->next->first_chunk) : NULL, ld};
+        return (struct next){heed_block_first_key(block, index), step};
+    return (struct next){block->next ? heed_block_first_key(block->next, block->next->first_chunk) : NULL, step};
 }
 
 /* Rows see a range in common, and each some keys before and after it. */

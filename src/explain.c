@@ -46,14 +46,17 @@ static struct work count_work(const struct heed_attention *request) {
     return work;
 }
 
-static void append_work(struct text *text, const struct heed_attention *request) {
+static void append_work(struct text *text, const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
     const struct work work = count_work(request);
-    const double width = (double)(request->head_dim + request->value_dim), float_bytes = sizeof(float);
+    const double width = (double)(request->head_dim + request->value_dim);
+    const double query_bytes = (double)(request->num_heads * request->head_dim * type_bytes(request->query.type));
+    const double key_bytes =
+        (double)(request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type));
+    const double output_bytes = (double)(request->num_heads * request->value_dim * type_bytes(request->output.type));
     append(text, "  \"flops\": %.0f,\n", 2.0 * work.pairs * (double)request->num_heads * width);
-    append(text, "  \"read_bytes\": %.0f,\n",
-           float_bytes *
-               (work.rows * (double)(request->num_heads * request->head_dim) + work.keys * (double)request->num_kv_heads * width));
-    append(text, "  \"written_bytes\": %.0f,\n", float_bytes * work.rows * (double)(request->num_heads * request->value_dim));
+    append(text, "  \"read_bytes\": %.0f,\n", work.rows * query_bytes + work.keys * (double)request->num_kv_heads * key_bytes);
+    append(text, "  \"written_bytes\": %.0f,\n", work.rows * output_bytes);
 }
 
 /* {condition, sentence} */
@@ -77,6 +80,8 @@ static void append_reasons(struct text *text, const struct reason *reasons, unsi
 static void append_why(struct text *text, const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     const bool cached = request->cache != NULL;
+    const bool typed = request->query.type != HEED_F32 || plan->key_type != HEED_F32 || plan->value_type != HEED_F32 ||
+                       request->output.type != HEED_F32;
     const struct reason reasons[] = {
         {plan->most_workers == 1, "workers: one, for there is no other or so little work would not pay for waking it"},
         {plan->most_workers > 1 && plan->workers == 1, "workers: one for the lengths planned, more for longer ones"},
@@ -87,7 +92,8 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
         {!cached && plan->pack_keys, "keys: rows are packed into panels of 64, once for each block and chunk"},
         {cached && plan->pack_keys, "keys: narrow panels of the cache are put side by side, once for each block and chunk"},
         {cached && !plan->pack_keys, "keys: the cache's panels are read in place"},
-        {plan->pack_values, "values: packed, for their width, stride or pages suit the kernels less"},
+        {typed, "types: elements of 16 bits become floats as they are read or packed, results are rounded as they are written"},
+        {plan->pack_values, "values: packed, for their type, width, stride or pages suit the kernels less"},
         {!plan->pack_values, "values: read in place"},
         {plan->has_terms, "scores: terms are added to natural scores, row by row, before the softmax"},
         {plan->has_passes && !plan->has_terms, "scores: rows pass once more, to be masked or copied"},
@@ -114,7 +120,9 @@ static void explain(struct text *text, const struct heed_plan *plan, const struc
     append(text, "  \"splits\": %" PRId64 ",\n  \"tasks\": %" PRId64 ",\n  \"workers\": %d,\n", made.splits, plan->tasks,
            plan->workers);
     append(text, "  \"workspace_bytes\": %" PRId64 ",\n", plan->workspace_bytes);
-    append_work(text, request);
+    append(text, "  \"types\": {\"query\": \"%s\", \"key\": \"%s\", \"value\": \"%s\", \"output\": \"%s\"},\n",
+           type_name(request->query.type), type_name(made.key_type), type_name(made.value_type), type_name(request->output.type));
+    append_work(text, &made);
     append_why(text, &made);
     append(text, "}\n");
 }

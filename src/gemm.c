@@ -71,8 +71,8 @@ static void load_b(struct gemm_block *block, float *scratch) {
         block->b = request->b + block->start * request->ldb + block->column;
         block->ldb = request->ldb;
     } else if (request->transpose_b) {
-        block->run->kernels->pack_transposed(request->b + block->column * request->ldb + block->start, request->ldb, block->k,
-                                             columns, scratch);
+        block->run->kernels->pack_transposed(request->b + block->column * request->ldb + block->start, HEED_F32, request->ldb,
+                                             block->k, columns, scratch);
         block->b = scratch;
     } else {
         block->run->kernels->pack(request->b + block->start * request->ldb + block->column, request->ldb, block->k, columns,
@@ -85,8 +85,8 @@ static void load_b(struct gemm_block *block, float *scratch) {
 static void load_a(struct gemm_block *block, float *scratch) {
     const struct heed_gemm *request = block->run->request;
     if (request->transpose_a) {
-        block->run->kernels->pack_transposed(request->a + block->start * request->lda + block->row, request->lda, block->rows,
-                                             (int)block->k, scratch);
+        block->run->kernels->pack_transposed(request->a + block->start * request->lda + block->row, HEED_F32, request->lda,
+                                             block->rows, (int)block->k, scratch);
         block->a = scratch;
         block->lda = HEED_PANEL;
     } else {
@@ -329,7 +329,7 @@ static bool pack_task(void *context, int64_t task, int worker) {
     float *panel = run->packed + column * request->k;
     (void)worker;
     if (request->transpose_b)
-        run->kernels->pack_transposed(request->b + column * request->ldb, request->ldb, request->k, columns, panel);
+        run->kernels->pack_transposed(request->b + column * request->ldb, HEED_F32, request->ldb, request->k, columns, panel);
     else
         run->kernels->pack(request->b + column, request->ldb, request->k, columns, panel);
     return true;

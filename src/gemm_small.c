@@ -79,7 +79,7 @@ static struct heed_gemm_small product_of(const struct heed_gemm *r, int64_t colu
 NOINLINE void multiply_transposed(const struct heed_gemm *r, const struct heed_kernels *kernels, int64_t column) {
     _Alignas(64) float panel[MOST_SIZE * HEED_PANEL];
     const struct heed_gemm_small product = product_of(r, column, panel, HEED_PANEL);
-    kernels->store_keys(r->b + column * r->ldb, r->ldb, r->k, (int)product.columns, panel, HEED_PANEL);
+    kernels->store_keys(r->b + column * r->ldb, HEED_F32, r->ldb, r->k, (int)product.columns, panel, HEED_PANEL);
     kernels->gemm_small(&product);
 }
 

@@ -52,7 +52,7 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
         product.b = request->b + column * request->ldb;
         product.ldb = request->ldb;
         product.next = request->b + next * request->ldb;
-        product.ldnext = request->ldb;
+        product.next_step = request->ldb * (int64_t)sizeof(float);
         kernels->thin_product_transposed(&product);
     }
 }

@@ -77,10 +77,10 @@ struct heed_score_panel {
     float *row_max;
 };
 
-/* Rows to be fetched, ld apart, of `lines` cache lines each. */
+/* Rows to be fetched, `step` bytes apart, of `lines` cache lines each. */
 struct heed_fetch {
-    const float *data;
-    int64_t ld;
+    const char *data;
+    int64_t step;
     int rows, lines;
 };
 
@@ -121,7 +121,7 @@ struct heed_value_rows {
     int64_t columns;
     const int *begins, *ends;
     const float *p;
-    const float *const *values;
+    const void *const *values; /* of floats */
     int piece_keys;
     int64_t ldv;
     float *o;
@@ -131,23 +131,24 @@ struct heed_value_rows {
 };
 
 /* c[i][j] = chain, from c[i][j] if `continues`, else from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], or of a[i][p] * b[j][p]
- * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  For few rows and a
- * long b that is read from memory: while it is computed, what lies ahead in b is fetched, and at the end what follows, from `next`
- * on (NULL: nothing), which has gaps as b has if ldnext is not 0.  c and b, if not transposed, have room up to columns rounded up
- * to whole vectors. */
+ * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  b is of the given
+ * type.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b is fetched, and at the end
+ * what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b if it is of floats and
+ * not transposed, have room up to columns rounded up to whole vectors. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
     const float *a;
     int64_t lda;
-    const float *b;
+    const void *b;
+    enum heed_type type;
     int64_t ldb;
     float *c;
     int64_t ldc;
     int skipped;
     bool continues;
-    const float *next;
-    int64_t ldnext;
+    const void *next;
+    int64_t next_step;
 };
 
 struct heed_kernels {
@@ -158,11 +159,11 @@ struct heed_kernels {
     int tile_columns;  /* a multiple of lanes that divides HEED_PANEL */
 
     /* panel[p][0..63] = b[p][0..columns-1], zeros after them; columns <= 64.  pack: b[p][j] is src[p * ld + j]; pack_transposed:
-     * src[j * ld + p].  panel is aligned to 64 bytes only if the caller wants speed. */
+     * src[j * ld + p], of the given type.  panel is aligned to 64 bytes only if the caller wants speed. */
     void (*pack)(const float *src, int64_t ld, int64_t k, int columns, float *panel);
-    void (*pack_transposed)(const float *src, int64_t ld, int64_t k, int columns, float *panel);
+    void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */
-    void (*store_keys)(const float *src, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
+    void (*store_keys)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
 
     void (*gemm_tile)(const struct heed_gemm_tile *tile);
     void (*gemm_small)(const struct heed_gemm_small *product);
@@ -194,10 +195,12 @@ struct heed_kernels {
     void (*round_rows)(const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, enum heed_type type, int64_t ldy);
     /* y[i] = x[i] * factor + 0; NaNs become the one NaN. */
     void (*store_row)(const float *x, int64_t n, float factor, float *y);
-    /* y[i][j] = x[i][j] * factor */
-    void (*scale_rows)(const float *x, int64_t ldx, int64_t rows, int64_t n, float factor, float *y, int64_t ldy);
-    /* y[i][j] = x[i][j] * (1 / sum[i]) + 0; 0 if sum[i] is 0; NaNs become the one NaN. */
-    void (*finish_rows)(const float *x, int64_t ldx, const float *sum, int64_t rows, int64_t n, float *y, int64_t ldy);
+    /* y[i][j] = x[i][j] * factor, x of the given type */
+    void (*scale_rows)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float factor, float *y,
+                       int64_t ldy);
+    /* y[i][j] = x[i][j] * (1 / sum[i]) + 0, rounded to the given type; 0 if sum[i] is 0; NaNs become the one NaN. */
+    void (*finish_rows)(const float *x, int64_t ldx, const float *sum, int64_t rows, int64_t n, void *y, enum heed_type type,
+                        int64_t ldy);
     /* w[i] = exp2(w[i] - max) * (1 / sum); 0 if sum is 0; NaNs become the one NaN. */
     void (*weights_row)(float *w, int64_t n, float max, float sum);
     /* y = softmax(factor * x) over n elements; y may be x. */

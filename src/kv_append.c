@@ -64,8 +64,8 @@ static void store_turned(const struct append_run *run, const struct group *group
         float a[GROUP][PIECE], b[GROUP][PIECE];
         for (int t = 0; t < group->count; t++)
             turn(run, group->key + t * request->key.token_stride, group->position + t, from, n, a[t], b[t]);
-        run->kernels->store_keys(a[0], PIECE, n, group->count, group->keys + from * step, step);
-        run->kernels->store_keys(b[0], PIECE, n, group->count, group->keys + from * step + other, step);
+        run->kernels->store_keys(a[0], HEED_F32, PIECE, n, group->count, group->keys + from * step, step);
+        run->kernels->store_keys(b[0], HEED_F32, PIECE, n, group->count, group->keys + from * step + other, step);
     }
 }
 
@@ -74,8 +74,8 @@ static void store_group(const struct append_run *run, const struct group *group)
     const struct kv_layout *layout = &run->layout;
     const int64_t turned = 2 * request->rope.pairs, value_dim = request->cache->value_dim;
     store_turned(run, group);
-    run->kernels->store_keys(group->key + turned, request->key.token_stride, request->cache->head_dim - turned, group->count,
-                             group->keys + turned * layout->width, layout->width);
+    run->kernels->store_keys(group->key + turned, HEED_F32, request->key.token_stride, request->cache->head_dim - turned,
+                             group->count, group->keys + turned * layout->width, layout->width);
     for (int t = 0; t < group->count; t++) {
         float *row = group->values + t * layout->value_ld;
         memcpy(row, group->value + t * request->value.token_stride, (size_t)value_dim * sizeof *row);
@@ -86,7 +86,7 @@ static void store_group(const struct append_run *run, const struct group *group)
 static const float *row_of(const struct heed_kv_append *request, const struct heed_input *view, int64_t b, int64_t head,
                            int64_t t) {
     const float *sequence =
-        request->starts ? view->data + request->starts[b] * view->token_stride : view->data + b * view->batch_stride;
+        (const float *)view->data + (request->starts ? request->starts[b] * view->token_stride : b * view->batch_stride);
     return sequence + head * view->head_stride + t * view->token_stride;
 }
 

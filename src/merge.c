@@ -36,6 +36,7 @@ static struct heed_region region_of(const char *name, const struct heed_merge *m
                                     const struct heed_input *view) {
     return (struct heed_region){.name = name,
                                 .data = view->data,
+                                .type = view->type,
                                 .width = width,
                                 .count = {merge->batch, merge->num_heads, merge->query_tokens},
                                 .stride = {view->batch_stride, view->head_stride, view->token_stride},
@@ -44,7 +45,7 @@ static struct heed_region region_of(const char *name, const struct heed_merge *m
 
 static struct heed_region output_region_of(const char *name, const struct heed_merge *merge, int64_t width,
                                            const struct heed_output *view) {
-    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride};
+    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride, view->type};
     return region_of(name, merge, view->data ? width : 0, &input);
 }
 
@@ -123,7 +124,7 @@ static int64_t offset_of(const struct merge_row *row, int64_t batch_stride, int6
     return row->batch * batch_stride + row->head * head_stride + row->token * token_stride;
 }
 static const float *input_row(const struct merge_row *row, const struct heed_input *view) {
-    return view->data + offset_of(row, view->batch_stride, view->head_stride, view->token_stride);
+    return (const float *)view->data + offset_of(row, view->batch_stride, view->head_stride, view->token_stride);
 }
 
 /* All states of a row for columns [column, column + n), and into the output; max and sum come out the same each time. */
@@ -151,9 +152,9 @@ static void merge_columns(const struct merge_run *run, const struct merge_row *r
     if (request->output.data)
         run->kernels->finish_rows(
             output, 0, sum, 1, n,
-            request->output.data + column +
+            (float *)request->output.data + column +
                 offset_of(row, request->output.batch_stride, request->output.head_stride, request->output.token_stride),
-            0);
+            HEED_F32, 0);
 }
 
 static bool merge_task(void *context, int64_t task, int worker) {
@@ -168,7 +169,8 @@ static bool merge_task(void *context, int64_t task, int worker) {
         for (int64_t column = 0; column < request->value_dim; column += COLUMNS)
             merge_columns(run, &row, column, min_i64(COLUMNS, request->value_dim - column), &max, &sum);
         if (lse->data)
-            lse->data[offset_of(&row, lse->batch_stride, lse->head_stride, lse->token_stride)] = heed_log_sum_exp(max, sum);
+            ((float *)lse->data)[offset_of(&row, lse->batch_stride, lse->head_stride, lse->token_stride)] =
+                heed_log_sum_exp(max, sum);
     }
     return true;
 }

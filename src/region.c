@@ -2,11 +2,11 @@
 #include "region.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "error.h"
 #include "internal.h"
+#include "types.h"
 
 enum heed_status heed_check_range(const char *name, int64_t value, int64_t least, int64_t most) {
     if (value < least)
@@ -17,7 +17,7 @@ enum heed_status heed_check_range(const char *name, int64_t value, int64_t least
 }
 
 static int64_t element_bytes(const struct heed_region *region) {
-    return region->element_bytes ? region->element_bytes : (int64_t)sizeof(float);
+    return region->element_bytes ? region->element_bytes : type_bytes(region->type);
 }
 
 /* Elements from the first to the last; -1 if their bytes do not fit into a pointer difference. */
@@ -42,7 +42,16 @@ static bool is_empty(const struct heed_region *region) {
     return empty;
 }
 
+static enum heed_status check_type(const struct heed_region *region) {
+    if (region->type == HEED_F32 || (region->any_type && (region->type == HEED_BF16 || region->type == HEED_F16)))
+        return HEED_OK;
+    return heed_fail(HEED_INVALID_ARGUMENT, "%s.type is %d, must be %s", region->name, (int)region->type,
+                     region->any_type ? "HEED_F32, HEED_BF16 or HEED_F16" : "HEED_F32, which is 0");
+}
+
 enum heed_status heed_region_check(struct heed_region *region) {
+    if (check_type(region))
+        return HEED_INVALID_ARGUMENT;
     for (int i = 0; i < HEED_REGION_DIMS; i++)
         if (region->stride[i] < 0)
             return heed_fail(HEED_INVALID_ARGUMENT, "%s%s is %" PRId64 ", must be at least 0", region->name, region->stride_name[i],
@@ -123,8 +132,9 @@ enum heed_status heed_region_check_apart(const struct heed_region *output, const
         return HEED_OK;
     int64_t period = 0;
     const int64_t output_width = width_of_period(output, &period), other_width = width_of_period(other, &period);
-    if (period > 0 && element_bytes(output) == sizeof(float) && element_bytes(other) == sizeof(float)) {
-        const int64_t distance = b >= a ? (int64_t)((b - a) / sizeof(float)) : -(int64_t)((a - b) / sizeof(float));
+    const int64_t bytes = element_bytes(output);
+    if (period > 0 && element_bytes(other) == bytes) {
+        const int64_t distance = (int64_t)(b - a) / bytes;             /* both are aligned to it */
         const int64_t start = ((distance % period) + period) % period; /* of other, in output's period */
         if (start >= output_width && start + other_width <= period)
             return HEED_OK;

@@ -2,6 +2,7 @@
 #ifndef HEED_REGION_H
 #define HEED_REGION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "heed.h"
@@ -12,7 +13,9 @@ enum { HEED_REGION_DIMS = 3 };
 struct heed_region {
     const char *name; /* the field in messages */
     const void *data;
-    int element_bytes; /* also their alignment; 0: those of a float */
+    enum heed_type type;
+    bool any_type;     /* else it must be HEED_F32 */
+    int element_bytes; /* also their alignment; 0: the type's */
     int64_t width;
     int64_t count[HEED_REGION_DIMS];
     int64_t stride[HEED_REGION_DIMS];
@@ -20,12 +23,12 @@ struct heed_region {
     int64_t span; /* set by heed_region_check: elements from the first to the last, 0 if there are none */
 };
 
-/* Strides not negative, every element within the address space, data there and aligned; sets span. */
+/* The type one that may be, strides not negative, every element within the address space, data there and aligned; sets span. */
 enum heed_status heed_region_check(struct heed_region *region);
 /* No two rows of an output share an element: taken by ascending stride, each dimension steps over all of those before it. */
 enum heed_status heed_region_check_rows_apart(const struct heed_region *region);
-/* Nothing of `output` is in `other`.  Exact for tensors apart in memory and for floats that interleave with a common period
- * (columns of one packed buffer); stranger patterns count as overlap. */
+/* Nothing of `output` is in `other`.  Exact for tensors apart in memory and for those of equal elements that interleave with
+ * a common period (columns of one packed buffer); stranger patterns count as overlap. */
 enum heed_status heed_region_check_apart(const struct heed_region *output, const struct heed_region *other);
 
 /* value in [least, most], else a message "name is value, must be ..." */

@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 
+#include "heed.h"
 #include "internal.h"
 
-/* How the elements of a tensor are stored; arithmetic is that of floats. */
-enum heed_type { HEED_F32 = 0, HEED_BF16, HEED_F16 };
-
 INLINE int64_t type_bytes(enum heed_type type) { return type == HEED_F32 ? 4 : 2; }
+
+INLINE const char *type_name(enum heed_type type) { return type == HEED_F32 ? "f32" : type == HEED_BF16 ? "bf16" : "f16"; }
 
 INLINE const void *type_at(enum heed_type type, const void *data, int64_t index) {
     return (const char *)data + index * type_bytes(type);

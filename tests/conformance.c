@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static struct heed_input at(struct heed_input input, int64_t b, int64_t h, int64_t t) {
-    input.data += b * input.batch_stride + h * input.head_stride + t * input.token_stride;
+    input.data = (const float *)input.data + b * input.batch_stride + h * input.head_stride + t * input.token_stride;
     return input;
 }
 
@@ -58,8 +58,8 @@ static void run(const struct heed_attention *request, const struct heed_exec *ex
     struct heed_attention a = *request;
     struct tensor o = tensor_output((int64_t[]){a.batch, a.num_heads, a.query_tokens, a.value_dim}, layout, AT_END);
     struct tensor l = tensor_output((int64_t[]){a.batch, a.num_heads, a.query_tokens, 1}, LAYOUT_BHSD, AT_END);
-    a.output = (struct heed_output){o.data, o.stride[0], o.stride[1], o.stride[2]};
-    a.lse = (struct heed_output){l.data, l.stride[0], l.stride[1], l.stride[2]};
+    a.output = (struct heed_output){o.data, o.stride[0], o.stride[1], o.stride[2], HEED_F32};
+    a.lse = (struct heed_output){l.data, l.stride[0], l.stride[1], l.stride[2], HEED_F32};
     if (heed_attention(&a, exec) != HEED_OK)
         must(heed_error_message());
     must(tensor_take(&o, output));

@@ -131,7 +131,7 @@ static struct heed_input new_input(struct attention_case *c, bool packed, int64_
     int64_t n = (packed ? 1 : c->request.batch) * heads * tokens * width;
     float *data = case_memory(c, n, sizeof *data);
     fill(rng, mode, data, n);
-    return (struct heed_input){data, heads * tokens * width, tokens * width, width};
+    return (struct heed_input){data, heads * tokens * width, tokens * width, width, HEED_F32};
 }
 
 struct attention_case new_attention_case(const struct heed_attention *sizes, enum fill query, enum fill key, enum fill value,
@@ -158,7 +158,7 @@ struct attention_case random_attention_case(struct rng *rng, int64_t work) {
 /* --- Slices --- */
 
 static void slice_input(struct heed_input *input, bool packed, int64_t b, int64_t token) {
-    input->data += (packed ? 0 : b * input->batch_stride) + token * input->token_stride;
+    input->data = (const float *)input->data + (packed ? 0 : b * input->batch_stride) + token * input->token_stride;
 }
 
 static int64_t element(int64_t b, int64_t i, int64_t j, int64_t batch_stride, int64_t query_stride, int64_t key_stride) {

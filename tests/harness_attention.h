@@ -10,12 +10,18 @@
 enum result_part { OUTPUT, WEIGHTS, LSE, SCORES, STATE_OUTPUT, STATE_MAX, STATE_SUM, MASS, RESULT_PARTS };
 extern const char *const result_part_names[RESULT_PARTS];
 
+/* How a case is stored where it is not laid out plainly. */
+struct attention_types {
+    enum heed_type query, key, value, output;
+};
+
 /* A whole request over memory of its own, but for its outputs: the oracle takes it as it is, run_attention makes others of it. */
 struct attention_case {
     struct heed_attention request;
     bool wants[RESULT_PARTS]; /* the three of the states: all or none */
     enum fill query_fill, key_fill, value_fill;
-    char name[320]; /* of its options, for reports */
+    struct attention_types types; /* its inputs are floats that these hold exactly */
+    char name[320];               /* of its options, for reports */
     void *owned[24];
     int owned_count;
 };
@@ -68,6 +74,19 @@ int64_t keys_seen(const struct heed_attention *request, int64_t query);
 /* Describes the case for reports. */
 void describe_attention(const struct attention_case *c, const char *name, const struct heed_exec *exec);
 
+/* --- Types: harness_types.c --- */
+
+/* By the definition: the number that is nearest. */
+uint16_t half_of(enum heed_type type, float x);
+float float_of_half(enum heed_type type, uint16_t x);
+void round_floats(enum heed_type type, float *x, int64_t n);
+/* Stores the case in these types, to which its inputs are rounded; and the result as its output's type has it. */
+void use_types(struct attention_case *c, struct attention_types types);
+void round_output(const struct attention_case *c, struct attention_result *result);
+/* Rows of so many halves in a tensor of half as many floats, rounded up: nothing was written after their ends; and as floats. */
+const char *check_row_ends(const struct tensor *t, int64_t columns);
+const char *take_halves(struct tensor *t, enum heed_type type, int64_t columns, float *values);
+
 /* --- Running: harness_run.c --- */
 
 /* How a request is made; none of it may change a bit. */
@@ -79,7 +98,8 @@ struct attention_way {
     int64_t page_tokens; /* of CACHE_PAGED */
 };
 
-/* Runs the case on guarded memory of random layout and placement and checks everything but the values; rng NULL: plain layout. */
+/* Runs the case on guarded memory of random layout and placement, stored in its types, and checks everything but the values; rng
+ * NULL: plain layout, and floats, the output too. */
 void run_attention(const struct attention_case *c, const struct heed_exec *exec, struct rng *rng, struct attention_result *result);
 void run_attention_way(const struct attention_case *c, const struct attention_way *way, struct rng *rng,
                        struct attention_result *result);

@@ -51,9 +51,9 @@ struct bound {
 static struct bound bound_raw(const struct row *row, int64_t j) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
-    const float *query = r->query.data + (r->query_starts ? 0 : row->b * r->query.batch_stride) + row->h * r->query.head_stride +
-                         (s.first_query + row->i) * r->query.token_stride;
-    const float *key = r->key.data + (r->key_starts ? 0 : row->b * r->key.batch_stride) +
+    const float *query = (const float *)r->query.data + (r->query_starts ? 0 : row->b * r->query.batch_stride) +
+                         row->h * r->query.head_stride + (s.first_query + row->i) * r->query.token_stride;
+    const float *key = (const float *)r->key.data + (r->key_starts ? 0 : row->b * r->key.batch_stride) +
                        row->h / (r->num_heads / r->num_kv_heads) * r->key.head_stride + (s.first_key + j) * r->key.token_stride;
     double terms = 0, tiny = 0;
     for (int64_t d = 0; d < r->head_dim; d++) {
@@ -132,7 +132,7 @@ static bool has_weight(const struct row *row, int64_t j) {
 static void check_output(const struct row *row, const float *got, const double *want, struct accuracy *accuracy) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
-    const float *values = r->value.data + (r->key_starts ? 0 : row->b * r->value.batch_stride) +
+    const float *values = (const float *)r->value.data + (r->key_starts ? 0 : row->b * r->value.batch_stride) +
                           row->h / (r->num_heads / r->num_kv_heads) * r->value.head_stride + s.first_key * r->value.token_stride;
     double gamma = gamma_of(min_i64(row->keys, 256) + 25 + 2 * row->chunks);
     double *bound = new_doubles(r->value_dim), *terms = new_doubles(r->value_dim);

@@ -207,13 +207,19 @@ struct attention_case case_of(const struct choice *choice, int64_t work, struct 
     struct attention_case sketch = {.owned_count = 0};
     static const int kinds[] = {[FILLS_NORMAL] = 1, [FILLS_FINITE] = FILL_FINITE_COUNT, [FILLS_ANY] = FILL_COUNT};
     enum fill mode[3];
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         mode[i] = (enum fill)rng_range(rng, 0, kinds[choice->level[OPT_FILL]] - 1);
+        if (choice->level[OPT_QUERY_TYPE + i] == HEED_F16 && mode[i] == FILL_SPIKE && choice->level[OPT_FILL] != FILLS_ANY)
+            mode[i] = FILL_NORMAL; /* for a spike is infinite there */
+    }
     choose_sizes(&sketch.request, choice, work, rng);
     choose_lengths(&sketch, choice, rng);
     struct attention_case c = new_attention_case(&sketch.request, mode[0], mode[1], mode[2], rng);
     for (int i = 0; i < sketch.owned_count; i++)
         c.owned[c.owned_count++] = sketch.owned[i];
+    use_types(&c, (struct attention_types){
+                      (enum heed_type)choice->level[OPT_QUERY_TYPE], (enum heed_type)choice->level[OPT_KEY_TYPE],
+                      (enum heed_type)choice->level[OPT_VALUE_TYPE], (enum heed_type)choice->level[OPT_OUTPUT_TYPE]});
     choose_sight(&c, choice, rng);
     choose_mask(&c, choice, rng);
     choose_bias(&c, choice, rng);

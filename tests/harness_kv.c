@@ -202,8 +202,9 @@ void run_append(const struct append_case *c, const struct heed_exec *exec, struc
     const struct tensor *key = &inputs[0], *value = &inputs[1];
     cache.data = memory.data;
     append.cache = &cache;
-    append.key = (struct heed_input){key->data, append.starts ? -1 : key->stride[0], key->stride[1], key->stride[2]};
-    append.value = (struct heed_input){value->data, append.starts ? -1 : value->stride[0], value->stride[1], value->stride[2]};
+    append.key = (struct heed_input){key->data, append.starts ? -1 : key->stride[0], key->stride[1], key->stride[2], HEED_F32};
+    append.value =
+        (struct heed_input){value->data, append.starts ? -1 : value->stride[0], value->stride[1], value->stride[2], HEED_F32};
     append.rope.cos = inputs[2].data;
     append.rope.sin = inputs[3].data;
     float *poison = copy_floats(memory.data, floats);

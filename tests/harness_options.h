@@ -37,6 +37,11 @@ enum option {
     OPT_ISA,
     OPT_PLANNED,
     OPT_CACHE,
+    /* of what its tensors are: last, so that a list of cases remains what it was */
+    OPT_QUERY_TYPE,
+    OPT_KEY_TYPE,
+    OPT_VALUE_TYPE,
+    OPT_OUTPUT_TYPE,
     OPTIONS
 };
 

@@ -15,6 +15,7 @@ struct laid_out {
     struct tensor inputs[24]; /* nothing of them may change */
     int input_count;
     struct tensor outputs[RESULT_PARTS];
+    struct attention_types types;
     struct rng *rng; /* NULL: plain layout */
 };
 
@@ -92,18 +93,35 @@ static void *lay_strided(struct laid_out *l, const void *data, size_t bytes, con
     return laid;
 }
 
+static struct heed_input lay_halves(struct laid_out *l, const float *values, const int64_t size[4], enum heed_type type) {
+    const int64_t n = size[0] * size[1] * size[2] * size[3];
+    int64_t stride[4] = {size[1] * size[2] * size[3], size[2] * size[3], size[3], 1};
+    uint16_t *halves = malloc((size_t)(n + 1) * sizeof *halves);
+    ck_assert(halves);
+    for (int64_t i = 0; i < n; i++)
+        halves[i] = half_of(type, values[i]);
+    const void *laid = lay_strided(l, halves, sizeof *halves, size, stride, true);
+    free(halves);
+    return (struct heed_input){laid, stride[0], stride[1], stride[2], type};
+}
+
 static struct heed_input lay_input(struct laid_out *l, const struct heed_input *from, int64_t batch, int64_t heads, int64_t tokens,
-                                   int64_t width) {
+                                   int64_t width, enum heed_type type) {
     const int64_t size[4] = {batch, heads, tokens, width};
     float *values = new_floats(batch * heads * tokens * width), *to = values;
     for (int64_t b = 0; b < batch; b++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t t = 0; t < tokens; t++, to += width)
-                memcpy(to, from->data + b * from->batch_stride + h * from->head_stride + t * from->token_stride,
+                memcpy(to, (const float *)from->data + b * from->batch_stride + h * from->head_stride + t * from->token_stride,
                        (size_t)width * sizeof *to);
+    if (type != HEED_F32) {
+        const struct heed_input halves = lay_halves(l, values, size, type);
+        free(values);
+        return halves;
+    }
     struct tensor *tensor = keep(l, tensor_input(size, layout_of(l), placement_of(l), values));
     free(values);
-    return (struct heed_input){tensor->data, tensor->stride[0], tensor->stride[1], tensor->stride[2]};
+    return (struct heed_input){tensor->data, tensor->stride[0], tensor->stride[1], tensor->stride[2], HEED_F32};
 }
 
 /* --- The parts of a request --- */
@@ -156,10 +174,17 @@ static void lay_outputs(struct laid_out *l, const struct heed_attention *from, c
     for (int part = 0; part < RESULT_PARTS; part++) {
         int64_t size[4];
         result_size(from, (enum result_part)part, size);
+        if (part == OUTPUT && l->types.output != HEED_F32)
+            size[3] = ceil_div(size[3], 2);
         struct tensor *t = &l->outputs[part];
         *t = tensor_output(size, layout_of(l), placement_of(l));
         if (wants[part])
-            *views[part] = (struct heed_output){t->data, t->stride[0], t->stride[1], t->stride[2]};
+            *views[part] = (struct heed_output){t->data, t->stride[0], t->stride[1], t->stride[2], HEED_F32};
+    }
+    if (wants[OUTPUT] && l->types.output != HEED_F32) {
+        const struct heed_output floats = r->output;
+        r->output = (struct heed_output){floats.data, 2 * floats.batch_stride, 2 * floats.head_stride, 2 * floats.token_stride,
+                                         l->types.output};
     }
 }
 
@@ -213,10 +238,10 @@ static void fill_sequence(struct laid_out *l, const struct heed_attention *from,
         used[page] = true;
         for (int64_t h = 0; h < cache->num_kv_heads; h++)
             put_in_page(cache, data + (table[page] * cache->num_kv_heads + h) * per_head, position % cache->page_tokens,
-                        from->key.data + (from->key_starts ? 0 : b * from->key.batch_stride) + h * from->key.head_stride +
-                            (s.first_key + j) * from->key.token_stride,
-                        from->value.data + (from->key_starts ? 0 : b * from->value.batch_stride) + h * from->value.head_stride +
-                            (s.first_key + j) * from->value.token_stride);
+                        (const float *)from->key.data + (from->key_starts ? 0 : b * from->key.batch_stride) +
+                            h * from->key.head_stride + (s.first_key + j) * from->key.token_stride,
+                        (const float *)from->value.data + (from->key_starts ? 0 : b * from->value.batch_stride) +
+                            h * from->value.head_stride + (s.first_key + j) * from->value.token_stride);
     }
     for (int64_t page = 0; page < cache->pages_per_sequence; page++)
         table[page] = used[page] ? table[page] : page % 2 ? -1 : INT32_MAX;
@@ -278,13 +303,16 @@ static void lay_out(struct laid_out *l, const struct attention_case *c, const st
     const struct heed_attention *from = &c->request;
     struct heed_attention *r = &l->request;
     *l = (struct laid_out){.request = *from, .rng = rng};
+    if (rng)
+        l->types = c->types;
     lay_options(l, from);
     lay_outputs(l, from, c->wants);
-    r->query = lay_input(l, &from->query, from->query_starts ? 1 : r->batch, r->num_heads, r->query_tokens, r->head_dim);
+    r->query =
+        lay_input(l, &from->query, from->query_starts ? 1 : r->batch, r->num_heads, r->query_tokens, r->head_dim, l->types.query);
     if (way->cache == CACHE_NONE) {
         const int64_t batch = from->key_starts ? 1 : r->batch;
-        r->key = lay_input(l, &from->key, batch, r->num_kv_heads, r->key_tokens, r->head_dim);
-        r->value = lay_input(l, &from->value, batch, r->num_kv_heads, r->key_tokens, r->value_dim);
+        r->key = lay_input(l, &from->key, batch, r->num_kv_heads, r->key_tokens, r->head_dim, l->types.key);
+        r->value = lay_input(l, &from->value, batch, r->num_kv_heads, r->key_tokens, r->value_dim, l->types.value);
     } else {
         lay_lengths(l, from);
         lay_cache(l, way, from);
@@ -329,9 +357,15 @@ static const char *check_rows_between(const struct heed_attention *request, stru
 static void take_results(struct laid_out *l, const struct attention_case *c, struct attention_result *result) {
     for (int part = 0; part < RESULT_PARTS; part++) {
         struct tensor *t = &l->outputs[part];
+        const bool halves = c->wants[part] && part == OUTPUT && l->types.output != HEED_F32;
+        if (halves)
+            must(check_row_ends(t, c->request.value_dim));
         if (c->wants[part] && c->request.query_starts && part != MASS)
             must(check_rows_between(&c->request, t));
-        must(c->wants[part] ? tensor_take(t, result->part[part]) : tensor_unchanged(t));
+        if (halves)
+            must(take_halves(t, l->types.output, c->request.value_dim, result->part[part]));
+        else
+            must(c->wants[part] ? tensor_take(t, result->part[part]) : tensor_unchanged(t));
         tensor_free(t);
     }
     for (int i = 0; i < l->input_count; i++) {

@@ -49,8 +49,8 @@ static struct buffer onnx_buffer(const struct onnx_tensor *tensor) {
 static struct heed_input view(const struct onnx_tensor *tensor, int64_t heads, const float *data) {
     const int64_t *n = tensor->shape;
     if (tensor->rank == 3)
-        return (struct heed_input){data, n[1] * n[2], n[2] / heads, n[2]};
-    return (struct heed_input){data, n[1] * n[2] * n[3], n[2] * n[3], n[3]};
+        return (struct heed_input){data, n[1] * n[2], n[2] / heads, n[2], HEED_F32};
+    return (struct heed_input){data, n[1] * n[2] * n[3], n[2] * n[3], n[3], HEED_F32};
 }
 static int64_t heads_of(const struct onnx_tensor *tensor, int64_t given) { return tensor->rank == 3 ? given : tensor->shape[1]; }
 static int64_t tokens_of(const struct onnx_tensor *tensor) { return tensor->rank == 3 ? tensor->shape[1] : tensor->shape[2]; }
@@ -80,9 +80,9 @@ static void set_rows(struct onnx_request *r, const struct onnx_case *c) {
     r->key = past ? concatenate(&c->past_key, &c->K, a->num_kv_heads) : onnx_buffer(&c->K);
     r->value = past ? concatenate(&c->past_value, &c->V, a->num_kv_heads) : onnx_buffer(&c->V);
     int64_t keys = a->key_tokens, *const n = (int64_t[]){a->head_dim, a->value_dim};
-    a->key = past ? (struct heed_input){r->key.data, a->num_kv_heads * keys * n[0], keys * n[0], n[0]}
+    a->key = past ? (struct heed_input){r->key.data, a->num_kv_heads * keys * n[0], keys * n[0], n[0], HEED_F32}
                   : view(&c->K, a->num_kv_heads, r->key.data);
-    a->value = past ? (struct heed_input){r->value.data, a->num_kv_heads * keys * n[1], keys * n[1], n[1]}
+    a->value = past ? (struct heed_input){r->value.data, a->num_kv_heads * keys * n[1], keys * n[1], n[1], HEED_F32}
                     : view(&c->V, a->num_kv_heads, r->value.data);
 }
 
@@ -165,8 +165,8 @@ static void set_pages(struct onnx_request *r, const struct onnx_case *c, const s
         must(heed_error_message());
     append.positions = starts;
     append.tokens = a->key_tokens - past;
-    append.key.data += past * append.key.token_stride;
-    append.value.data += past * append.value.token_stride;
+    append.key.data = (const float *)append.key.data + past * append.key.token_stride;
+    append.value.data = (const float *)append.value.data + past * append.value.token_stride;
     if (heed_kv_append(&append, exec) != HEED_OK)
         must(heed_error_message());
     a->cache = &r->cache;

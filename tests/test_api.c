@@ -212,10 +212,10 @@ START_TEST(test_api_out_of_memory) {
     struct heed_attention a = {
         .batch = 1024, .num_heads = 1, .num_kv_heads = 1, .query_tokens = 1, .key_tokens = 1, .value_dim = 1};
     a.head_dim = INT32_MAX;
-    a.query = (struct heed_input){at((uintptr_t)1 << 40), 0, 0, 0};
-    a.key = (struct heed_input){at((uintptr_t)1 << 41), 0, 0, 0};
-    a.value = (struct heed_input){at((uintptr_t)1 << 42), 0, 0, 0};
-    a.output = (struct heed_output){at((uintptr_t)1 << 43), 1, 1, 1};
+    a.query = (struct heed_input){at((uintptr_t)1 << 40), 0, 0, 0, HEED_F32};
+    a.key = (struct heed_input){at((uintptr_t)1 << 41), 0, 0, 0, HEED_F32};
+    a.value = (struct heed_input){at((uintptr_t)1 << 42), 0, 0, 0, HEED_F32};
+    a.output = (struct heed_output){at((uintptr_t)1 << 43), 1, 1, 1, HEED_F32};
     ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.threads = 1024}), HEED_OUT_OF_MEMORY);
     ck_assert_ptr_nonnull(strstr(heed_error_message(), "floats"));
 }

@@ -13,12 +13,12 @@ struct heed_attention legal_attention(void) {
                                    .key_tokens = 5,
                                    .head_dim = 4,
                                    .value_dim = 6,
-                                   .query = {memory + QUERY, 48, 12, 4},
-                                   .key = {memory + KEY, 40, 20, 4},
-                                   .value = {memory + VALUE, 60, 30, 6},
-                                   .output = {memory + OUTPUT, 72, 18, 6},
-                                   .weights = {memory + WEIGHTS, 60, 15, 5},
-                                   .lse = {memory + LSE, 12, 3, 1}};
+                                   .query = {memory + QUERY, 48, 12, 4, HEED_F32},
+                                   .key = {memory + KEY, 40, 20, 4, HEED_F32},
+                                   .value = {memory + VALUE, 60, 30, 6, HEED_F32},
+                                   .output = {memory + OUTPUT, 72, 18, 6, HEED_F32},
+                                   .weights = {memory + WEIGHTS, 60, 15, 5, HEED_F32},
+                                   .lse = {memory + LSE, 12, 3, 1, HEED_F32}};
 }
 
 static struct heed_plan legal_plan(void) {
@@ -105,8 +105,8 @@ END_TEST
 static void interleave(struct heed_attention *a, int64_t row) {
     a->batch = a->num_heads = a->num_kv_heads = 1;
     a->query_tokens = 5;
-    a->query = (struct heed_input){memory + OUTPUT, 0, 0, 4};
-    a->value = (struct heed_input){memory, 0, 0, 6};
+    a->query = (struct heed_input){memory + OUTPUT, 0, 0, 4, HEED_F32};
+    a->value = (struct heed_input){memory, 0, 0, 6, HEED_F32};
     a->key.token_stride = a->output.token_stride = row;
     a->weights.data = a->lse.data = NULL;
 }
@@ -128,6 +128,34 @@ START_TEST(test_api_attention_overlaps) {
     REFUSED_FROM(legal_attention, (interleave(&r, 9), r.output.data = memory + KEY + 4), "output", "key");
     REFUSED_FROM(legal_attention, (interleave(&r, 9), r.output.data = memory + KEY, r.key.data = memory + KEY + 6), "output",
                  "key");
+}
+END_TEST
+
+static void use_halves(struct heed_attention *a) { a->query.type = a->key.type = a->value.type = a->output.type = HEED_BF16; }
+
+static uint16_t *halves(float *floats) { return (uint16_t *)(void *)floats; }
+
+START_TEST(test_api_attention_types) {
+    prepare();
+    REFUSED_FROM(legal_attention, r.query.type = (enum heed_type)3, "query.type", "3");
+    REFUSED_FROM(legal_attention, memset(&r.key.type, 0xff, sizeof r.key.type), "key.type", "-1");
+    REFUSED_FROM(legal_attention, r.value.type = (enum heed_type)1000, "value.type", "1000");
+    REFUSED_FROM(legal_attention, r.output.type = (enum heed_type)3, "output.type", "3");
+    REFUSED_FROM(legal_attention, r.weights.type = HEED_BF16, "weights.type", "1");
+    REFUSED_FROM(legal_attention, r.lse.type = HEED_F16, "lse.type", "2");
+    REFUSED_FROM(legal_attention, (use_halves(&r), r.key.data = (char *)(memory + KEY) + 1), "key", "align");
+    REFUSED_FROM(legal_attention, (use_halves(&r), r.output.data = (char *)(memory + OUTPUT) + 3), "output", "align");
+    REFUSED_FROM(legal_attention, (use_halves(&r), r.value.type = HEED_F32, r.value.data = (char *)(memory + VALUE) + 2), "value",
+                 "align");
+    REFUSED_FROM(legal_attention, (use_halves(&r), r.output.data = halves(memory + KEY) + 79), "output", "key");
+    REFUSED_FROM(legal_attention, (use_halves(&r), interleave(&r, 9), r.output.data = halves(memory + KEY) + 4), "output", "key");
+    /* of unequal size, so not looked at closely */
+    REFUSED_FROM(legal_attention, (interleave(&r, 10), r.key.type = HEED_F16, r.output.data = memory + KEY + 4), "output", "key");
+    ACCEPTED_FROM(legal_attention, use_halves(&r));
+    ACCEPTED_FROM(legal_attention, (r.key.type = HEED_F16, r.output.type = HEED_BF16));
+    ACCEPTED_FROM(legal_attention, (use_halves(&r), r.key.data = halves(memory + KEY) + 1));
+    ACCEPTED_FROM(legal_attention, (use_halves(&r), interleave(&r, 10), r.output.data = halves(memory + KEY) + 4));
+    ACCEPTED_FROM(legal_attention, (r.weights = (struct heed_output){.type = HEED_BF16})); /* not wanted */
 }
 END_TEST
 
@@ -153,5 +181,6 @@ void add_attention_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_attention_sizes);
     tcase_add_test(tests, test_api_attention_tensors);
     tcase_add_test(tests, test_api_attention_overlaps);
+    tcase_add_test(tests, test_api_attention_types);
     tcase_add_test(tests, test_api_attention_legal);
 }

@@ -9,8 +9,8 @@ static struct heed_states_part parts[2];
 
 static struct heed_merge legal_merge(void) {
     for (int i = 0; i < 2; i++)
-        parts[i] =
-            (struct heed_states_part){1, {memory + STATES, 72, 18, 6}, {memory + MAXIMA, 12, 3, 1}, {memory + SUMS, 12, 3, 1}};
+        parts[i] = (struct heed_states_part){
+            1, {memory + STATES, 72, 18, 6, HEED_F32}, {memory + MAXIMA, 12, 3, 1, HEED_F32}, {memory + SUMS, 12, 3, 1, HEED_F32}};
     return (struct heed_merge){.batch = 2,
                                .num_heads = 4,
                                .query_tokens = 3,
@@ -18,8 +18,8 @@ static struct heed_merge legal_merge(void) {
                                .parts = 2,
                                .part = parts,
                                .sinks = memory + SINKS,
-                               .output = {memory + OUTPUT, 72, 18, 6},
-                               .lse = {memory + LSE, 12, 3, 1}};
+                               .output = {memory + OUTPUT, 72, 18, 6, HEED_F32},
+                               .lse = {memory + LSE, 12, 3, 1, HEED_F32}};
 }
 #define heed_merge(request, exec) heed_merge_states(request, exec)
 
@@ -45,6 +45,9 @@ START_TEST(test_api_merge_fields) {
     REFUSED(merge, parts[1].max.head_stride = -3, "part[1].max.head_stride", "-3");
     REFUSED(merge, parts[1].sum.token_stride = INT64_MIN, "part[1].sum.token_stride", "-9223372036854775808");
     REFUSED(merge, parts[1].sum.token_stride = INT64_MAX / 2, "part[1].sum", "4611686018427387903");
+    REFUSED(merge, parts[1].max.type = HEED_F16, "part[1].max.type", "2");
+    REFUSED(merge, r.output.type = HEED_BF16, "output.type", "1");
+    REFUSED(merge, r.lse.type = HEED_BF16, "lse.type", "1");
     REFUSED(merge, r.sinks = misaligned(memory + SINKS), "sinks", "align");
     REFUSED(merge, r.output.token_stride = 5, "output.token_stride", "5");
     REFUSED(merge, r.output.batch_stride = -72, "output.batch_stride", "-72");
@@ -101,8 +104,11 @@ START_TEST(test_api_cancelled) {
     const struct heed_gemm gemm = legal_gemm();
     const struct heed_softmax softmax = legal_softmax();
     const struct heed_merge merge = legal_merge();
-    const struct heed_kv_append append = {
-        .batch = 2, .tokens = 3, .key = {memory, 24, 12, 4}, .value = {memory + 100, 36, 18, 6}, .cache = &cache};
+    const struct heed_kv_append append = {.batch = 2,
+                                          .tokens = 3,
+                                          .key = {memory, 24, 12, 4, HEED_F32},
+                                          .value = {memory + 100, 36, 18, 6, HEED_F32},
+                                          .cache = &cache};
     for (int cancel = 0; cancel < 2; cancel++) {
         int asked = 0;
         const enum heed_status want = cancel ? HEED_CANCELLED : HEED_OK;

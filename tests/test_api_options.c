@@ -19,12 +19,12 @@ struct heed_attention full_attention(void) {
     a.alibi_slopes = memory + SLOPES;
     a.relative = (struct heed_relative){memory + BUCKETS, 8, 1, 8, 16, true};
     a.sinks = memory + SINKS;
-    a.scores = (struct heed_output){memory + SCORES, 60, 15, 5};
+    a.scores = (struct heed_output){memory + SCORES, 60, 15, 5, HEED_F32};
     a.score_stage = HEED_SCORES_BIASED;
-    a.states.output = (struct heed_output){memory + STATES, 72, 18, 6};
-    a.states.max = (struct heed_output){memory + MAXIMA, 12, 3, 1};
-    a.states.sum = (struct heed_output){memory + SUMS, 12, 3, 1};
-    a.mass = (struct heed_output){memory + MASS, 20, 5, 0};
+    a.states.output = (struct heed_output){memory + STATES, 72, 18, 6, HEED_F32};
+    a.states.max = (struct heed_output){memory + MAXIMA, 12, 3, 1, HEED_F32};
+    a.states.sum = (struct heed_output){memory + SUMS, 12, 3, 1, HEED_F32};
+    a.mass = (struct heed_output){memory + MASS, 20, 5, 0, HEED_F32};
     a.mass_queries = 2;
     return a;
 }

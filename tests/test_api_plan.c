@@ -42,7 +42,7 @@ START_TEST(test_api_run_refusals) {
     must_refuse(heed_attention_run(&plan, NULL, workspace + 4), HEED_INVALID_ARGUMENT, "workspace", "align",
                 "misaligned workspace");
     wider.head_dim = 2000;
-    wider.query = wider.key = (struct heed_input){row, 0, 0, 0};
+    wider.query = wider.key = (struct heed_input){row, 0, 0, 0, HEED_F32};
     must_refuse(heed_attention_run(&plan, &wider, workspace), HEED_INVALID_ARGUMENT, "workspace", "bytes",
                 "run of a wider request");
     plan.workspace_bytes = 64;

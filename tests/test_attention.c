@@ -135,12 +135,12 @@ START_TEST(test_attention_that_sees_nothing) {
                                        .value_dim = 1,
                                        .causal = kind == 2,
                                        .alignment = HEED_ALIGN_BOTTOM_RIGHT,
-                                       .query = {inf, 0, 0, 1},
-                                       .key = {kind == 2 ? value : minus_inf, 0, 0, 1},
-                                       .value = {value, 0, 0, 1},
-                                       .output = {output, 2, 2, 1},
-                                       .weights = {weights, 2, 2, 1},
-                                       .lse = {lse, 2, 2, 1}};
+                                       .query = {inf, 0, 0, 1, HEED_F32},
+                                       .key = {kind == 2 ? value : minus_inf, 0, 0, 1, HEED_F32},
+                                       .value = {value, 0, 0, 1, HEED_F32},
+                                       .output = {output, 2, 2, 1, HEED_F32},
+                                       .weights = {weights, 2, 2, 1, HEED_F32},
+                                       .lse = {lse, 2, 2, 1, HEED_F32}};
             describe("attention", heed_kernels_usable(i)->name, "of nothing, kind %d", kind);
             ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.isa = heed_kernels_usable(i)->name}), HEED_OK);
             must(compare(SAME_BITS, output, zero, 1, 1));
@@ -159,10 +159,10 @@ START_TEST(test_attention_has_no_negative_zero) {
         struct heed_attention a = {
             .batch = 1, .num_heads = 1, .num_kv_heads = 1, .query_tokens = 1, .key_tokens = 3, .head_dim = 1};
         a.value_dim = 1;
-        a.query = (struct heed_input){query, 0, 0, 1};
-        a.key = (struct heed_input){key, 0, 0, 1};
-        a.value = (struct heed_input){value, 0, 0, 1};
-        a.output = (struct heed_output){output, 0, 0, 1};
+        a.query = (struct heed_input){query, 0, 0, 1, HEED_F32};
+        a.key = (struct heed_input){key, 0, 0, 1, HEED_F32};
+        a.value = (struct heed_input){value, 0, 0, 1, HEED_F32};
+        a.output = (struct heed_output){output, 0, 0, 1, HEED_F32};
         describe("attention", heed_kernels_usable(i)->name, "of the smallest negative number");
         ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.isa = heed_kernels_usable(i)->name}), HEED_OK);
         must(compare(SAME_BITS, output, zero, 1, 1));
@@ -199,10 +199,10 @@ START_TEST(test_attention_in_one_packed_buffer) {
         struct tensor buffer = matrix(s.batch * s.query_tokens, token, token, AT_END, packed);
         int64_t batch_stride = s.query_tokens * token;
         struct heed_attention a = s;
-        a.query = (struct heed_input){buffer.data + start[0], batch_stride, width[0], token};
-        a.key = (struct heed_input){buffer.data + start[1], batch_stride, width[1], token};
-        a.value = (struct heed_input){buffer.data + start[2], batch_stride, width[2], token};
-        a.output = (struct heed_output){buffer.data + start[3], batch_stride, width[3], token};
+        a.query = (struct heed_input){buffer.data + start[0], batch_stride, width[0], token, HEED_F32};
+        a.key = (struct heed_input){buffer.data + start[1], batch_stride, width[1], token, HEED_F32};
+        a.value = (struct heed_input){buffer.data + start[2], batch_stride, width[2], token, HEED_F32};
+        a.output = (struct heed_output){buffer.data + start[3], batch_stride, width[3], token, HEED_F32};
         if (heed_attention(&a, &any_way) != HEED_OK)
             must(heed_error_message());
         for (int64_t i = 0; i < ref_rows(&c.request); i++) {
@@ -226,14 +226,14 @@ START_TEST(test_attention_with_strides_of_zero) {
         struct attention_case c = new_attention_case(&s, FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, &rng);
         struct attention_result want = new_attention_result(&c), got = new_attention_result(&c);
         for (int64_t i = s.head_dim; i < s.batch * s.num_kv_heads * s.key_tokens * s.head_dim; i++)
-            values_of(&c.request.key)[i] = c.request.key.data[i - s.head_dim];
+            values_of(&c.request.key)[i] = values_of(&c.request.key)[i - s.head_dim];
         c.wants[WEIGHTS] = c.wants[LSE] = false;
         describe_attention(&c, "attention, one key repeated", &any_way);
         run_attention(&c, &any_way, &rng, &want);
         struct heed_attention a = c.request;
-        a.key = (struct heed_input){a.key.data, 0, 0, 0};
+        a.key = (struct heed_input){a.key.data, 0, 0, 0, HEED_F32};
         a.output = (struct heed_output){got.part[OUTPUT], s.num_heads * s.query_tokens * s.value_dim, s.query_tokens * s.value_dim,
-                                        s.value_dim};
+                                        s.value_dim, HEED_F32};
         if (heed_attention(&a, &any_way) != HEED_OK)
             must(heed_error_message());
         must_equal_attention(&c, &got, &want);

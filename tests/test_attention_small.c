@@ -21,15 +21,19 @@ static struct heed_attention any_small_sizes(struct rng *rng) {
                                    .alignment = rng_range(rng, 0, 1) ? HEED_ALIGN_BOTTOM_RIGHT : HEED_ALIGN_TOP_LEFT};
 }
 
+static enum heed_type any_type(struct rng *rng) { return (enum heed_type)rng_range(rng, HEED_F32, HEED_F16); }
+
 static void check_bits(const struct heed_kernels *table, struct rng *rng) {
     const struct heed_attention sizes = any_small_sizes(rng);
     struct attention_case c = new_attention_case(&sizes, any_fill(rng), any_fill(rng), any_fill(rng), rng);
     struct attention_result got = new_attention_result(&c), want = new_attention_result(&c);
     const struct heed_exec exec = {.isa = table->name, .threads = 1};
+    use_types(&c, (struct attention_types){any_type(rng), any_type(rng), any_type(rng), any_type(rng)});
     for (int part = 0; part < RESULT_PARTS; part++)
         c.wants[part] = part == OUTPUT;
     describe_attention(&c, "small attention", &exec);
     run_attention_way(&c, &(struct attention_way){.exec = exec, .planned = true}, NULL, &want);
+    round_output(&c, &want);
     run_attention(&c, &exec, rng, &got);
     must_equal_attention(&c, &got, &want);
     free_attention_case(&c);
@@ -50,12 +54,14 @@ static float memory[4][1 << 15];
 static struct heed_attention any_small_request(struct rng *rng) {
     struct heed_attention r = any_small_sizes(rng);
     const int64_t tokens = r.query_tokens, keys = r.key_tokens, dim = r.head_dim, value_dim = r.value_dim;
-    r.query = (struct heed_input){memory[0], r.num_heads * tokens * dim, tokens * dim, dim};
-    r.key = (struct heed_input){memory[1], r.num_kv_heads * keys * dim, keys * dim, dim};
-    r.value = (struct heed_input){memory[2], keys * r.num_kv_heads * value_dim, value_dim, r.num_kv_heads * value_dim};
-    r.output = (struct heed_output){memory[3], r.num_heads * tokens * value_dim, tokens * value_dim, value_dim};
+    r.query = (struct heed_input){memory[0], r.num_heads * tokens * dim, tokens * dim, dim, any_type(rng)};
+    r.key = (struct heed_input){memory[1], r.num_kv_heads * keys * dim, keys * dim, dim, any_type(rng)};
+    r.value =
+        (struct heed_input){memory[2], keys * r.num_kv_heads * value_dim, value_dim, r.num_kv_heads * value_dim, any_type(rng)};
+    r.output = (struct heed_output){memory[3], r.num_heads * tokens * value_dim, tokens * value_dim, value_dim, any_type(rng)};
     if (rng_range(rng, 0, 1))
-        r.output = (struct heed_output){memory[3], tokens * r.num_heads * value_dim, value_dim, r.num_heads * value_dim};
+        r.output =
+            (struct heed_output){memory[3], tokens * r.num_heads * value_dim, value_dim, r.num_heads * value_dim, any_type(rng)};
     return r;
 }
 
@@ -85,10 +91,11 @@ static void change_something(struct rng *rng, struct heed_attention *r) {
                                 &r->output.batch_stride,
                                 &r->output.head_stride,
                                 &r->output.token_stride};
-    const float **const inputs[] = {&r->query.data, &r->key.data, &r->value.data};
+    const void **const inputs[] = {&r->query.data, &r->key.data, &r->value.data};
     const int64_t value = values[rng_range(rng, 0, sizeof values / sizeof *values - 1)];
     int64_t *number = numbers[rng_range(rng, 0, sizeof numbers / sizeof *numbers - 1)];
-    switch (rng_range(rng, 0, 4)) {
+    enum heed_type *const types[] = {&r->query.type, &r->key.type, &r->value.type, &r->output.type};
+    switch (rng_range(rng, 0, 5)) {
     case 0:
         *inputs[rng_range(rng, 0, 2)] = rng_range(rng, 0, 3) ? memory[3] + rng_range(rng, -200, 9000) : NULL;
         break;
@@ -97,6 +104,9 @@ static void change_something(struct rng *rng, struct heed_attention *r) {
         break;
     case 2:
         *number = (int64_t)((uint64_t)*number + (uint64_t)rng_range(rng, -2, 2));
+        break;
+    case 3:
+        *types[rng_range(rng, 0, 3)] = (enum heed_type)rng_range(rng, -1, 4);
         break;
     default:
         *number = value;

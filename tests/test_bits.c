@@ -174,6 +174,8 @@ static void all_option_bits(struct pass *pass, const struct heed_exec *exec) {
         struct rng rng = rng_fixed(name);
         struct choice choice = random_choice(&rng);
         choice.level[OPT_THREADS] = 0;
+        for (int o = OPT_QUERY_TYPE; o <= OPT_OUTPUT_TYPE; o++)
+            choice.level[o] = HEED_F32;
         if (choice.level[OPT_SOFTCAP])
             snprintf(name, sizeof name, "options/mix %d with softcap", mix);
         choice_bits(pass, name, &choice, exec);

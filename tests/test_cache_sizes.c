@@ -31,7 +31,7 @@ END_TEST
 enum { QUERIES = 210, KEYS = 560, WIDTH = 72, M = 170, N = 330, K = 700 };
 
 static struct heed_attention attention_of(const float *x, float *y) {
-    const struct heed_input input = {x, 0, (int64_t)KEYS * WIDTH, WIDTH};
+    const struct heed_input input = {x, 0, (int64_t)KEYS * WIDTH, WIDTH, HEED_F32};
     return (struct heed_attention){.batch = 1,
                                    .num_heads = 2,
                                    .num_kv_heads = 1,
@@ -44,7 +44,7 @@ static struct heed_attention attention_of(const float *x, float *y) {
                                    .query = input,
                                    .key = input,
                                    .value = input,
-                                   .output = {y, 0, QUERIES * WIDTH, WIDTH}};
+                                   .output = {y, 0, QUERIES * WIDTH, WIDTH, HEED_F32}};
 }
 
 static void must_be_same(const char *what, const struct heed_exec *exec, const struct heed_cache_sizes *sizes, const float *got,

@@ -67,8 +67,8 @@ static float slope(int64_t head, int64_t heads, float max_bias) {
 
 /* [batch, heads, tokens, width] in this order, or permuted {0, 2, 1, 3}: [batch, tokens, heads, width]. */
 static struct heed_input layout(const float *data, bool permuted, int64_t heads, int64_t tokens, int64_t width) {
-    return permuted ? (struct heed_input){data, tokens * heads * width, width, heads * width}
-                    : (struct heed_input){data, heads * tokens * width, tokens * width, width};
+    return permuted ? (struct heed_input){data, tokens * heads * width, width, heads * width, HEED_F32}
+                    : (struct heed_input){data, heads * tokens * width, tokens * width, width, HEED_F32};
 }
 
 /* ggml multiplies the mask by a head's slope and adds that; heed is given the product as a bias, and, in a second request,

@@ -27,14 +27,14 @@ struct outputs {
 static struct outputs add_outputs(struct heed_attention *a, const struct onnx_case *c) {
     struct outputs o = {onnx_size(&c->Y), onnx_size(&c->qk_matmul_output), buffer_new(onnx_size(&c->Y), AT_END), {.data = NULL}};
     int64_t row = a->value_dim, rows = a->query_tokens, heads = a->num_heads;
-    a->output = c->Y.rank == 3 ? (struct heed_output){o.output.data, rows * heads * row, row, heads * row}
-                               : (struct heed_output){o.output.data, heads * rows * row, rows * row, row};
+    a->output = c->Y.rank == 3 ? (struct heed_output){o.output.data, rows * heads * row, row, heads * row, HEED_F32}
+                               : (struct heed_output){o.output.data, heads * rows * row, rows * row, row, HEED_F32};
     if (!o.matrix_size)
         return o;
     ck_assert_int_eq(c->qk_matmul_output.shape[3], a->key_tokens);
     o.matrix = buffer_new(o.matrix_size, AT_END);
     row = a->key_tokens;
-    struct heed_output matrix = {o.matrix.data, heads * rows * row, rows * row, row};
+    struct heed_output matrix = {o.matrix.data, heads * rows * row, rows * row, row, HEED_F32};
     if (c->qk_matmul_output_mode == 3) {
         a->weights = matrix;
     } else {
@@ -125,7 +125,7 @@ static void run_oracle(const struct heed_attention *a, bool wants_weights, struc
     for (int64_t i = 0; i < rows * width; i++) {
         int64_t t = i / width % a->query_tokens, h = i / width / a->query_tokens % a->num_heads;
         int64_t b = i / width / a->query_tokens / a->num_heads;
-        float *row = a->output.data + b * a->output.batch_stride + h * a->output.head_stride + t * a->output.token_stride;
+        float *row = (float *)a->output.data + b * a->output.batch_stride + h * a->output.head_stride + t * a->output.token_stride;
         row[i % width] = (float)output[i];
     }
     for (int64_t i = 0; i < o->matrix_size; i++)
@@ -231,7 +231,7 @@ START_TEST(test_onnx_scores_of_hidden_keys) {
             onnx_request_new(&request, c, ways, &exec);
             struct heed_attention *a = &request.attention;
             struct buffer scores = buffer_new(a->batch * a->num_heads * 3 * 6, AT_END);
-            a->scores = (struct heed_output){scores.data, a->num_heads * 3 * 6, 3 * 6, 6};
+            a->scores = (struct heed_output){scores.data, a->num_heads * 3 * 6, 3 * 6, 6, HEED_F32};
             a->score_stage = (enum heed_score_stage)stage;
             run(a, &exec);
             for (int64_t at = 0; at < a->num_heads * 3 * 6; at++) {
@@ -239,8 +239,8 @@ START_TEST(test_onnx_scores_of_hidden_keys) {
                 bool masked = i == 2 && j == 1 && stage == HEED_SCORES_BIASED;
                 double want = 0;
                 for (int64_t d = 0; d < a->head_dim; d++)
-                    want += (double)a->query.data[h * a->query.head_stride + i * a->query.token_stride + d] *
-                            (double)a->key.data[h * a->key.head_stride + j * a->key.token_stride + d];
+                    want += (double)((const float *)a->query.data)[h * a->query.head_stride + i * a->query.token_stride + d] *
+                            (double)((const float *)a->key.data)[h * a->key.head_stride + j * a->key.token_stride + d];
                 want = masked || j > i + 1 ? -INFINITY : want / sqrt((double)a->head_dim);
                 must(accuracy_add(&accuracy, scores.data[at], want, (double)(a->head_dim + 14) * U * fabs(want), fabs(want)));
             }

@@ -20,9 +20,9 @@ static struct own own_tensors(struct rng *rng, int64_t batch, int64_t heads, int
     own.request = (struct heed_attention){.batch = batch, .num_heads = heads, .num_kv_heads = heads, .query_tokens = queries};
     own.request.key_tokens = keys;
     own.request.head_dim = own.request.value_dim = width;
-    own.request.query = (struct heed_input){own.query, heads * queries * width, queries * width, width};
-    own.request.key = (struct heed_input){own.key, heads * keys * width, keys * width, width};
-    own.request.value = (struct heed_input){own.value, heads * keys * width, keys * width, width};
+    own.request.query = (struct heed_input){own.query, heads * queries * width, queries * width, width, HEED_F32};
+    own.request.key = (struct heed_input){own.key, heads * keys * width, keys * width, width, HEED_F32};
+    own.request.value = (struct heed_input){own.value, heads * keys * width, keys * width, width, HEED_F32};
     return own;
 }
 
@@ -44,9 +44,9 @@ START_TEST(test_pytorch_packed) {
         struct heed_attention a = {.batch = batch, .num_heads = h, .num_kv_heads = h, .query_tokens = tokens, .key_tokens = tokens};
         a.head_dim = a.value_dim = width;
         a.causal = i >> 4 & 1;
-        a.query = (struct heed_input){qkv, tokens * 3 * n, width, 3 * n};
-        a.key = (struct heed_input){qkv + n, tokens * 3 * n, width, 3 * n};
-        a.value = (struct heed_input){qkv + 2 * n, tokens * 3 * n, width, 3 * n};
+        a.query = (struct heed_input){qkv, tokens * 3 * n, width, 3 * n, HEED_F32};
+        a.key = (struct heed_input){qkv + n, tokens * 3 * n, width, 3 * n, HEED_F32};
+        a.value = (struct heed_input){qkv + 2 * n, tokens * 3 * n, width, 3 * n, HEED_F32};
         describe("pytorch", "best", "packed B%d S%d H%d D%d%s", (int)batch, (int)tokens, (int)h, (int)width,
                  a.causal ? " causal" : "");
         check_conformance(&a, &set);
@@ -179,9 +179,9 @@ START_TEST(test_pytorch_strides) {
     struct heed_attention a = {
         .batch = 3, .num_heads = 16, .num_kv_heads = 16, .query_tokens = 1, .key_tokens = 14, .head_dim = 128};
     a.value_dim = 128;
-    a.query = (struct heed_input){query, 2304, 128, 2048};
-    a.key = (struct heed_input){kv, 3584, 0, 256};
-    a.value = (struct heed_input){kv + 128, 3584, 0, 256};
+    a.query = (struct heed_input){query, 2304, 128, 2048, HEED_F32};
+    a.key = (struct heed_input){kv, 3584, 0, 256, HEED_F32};
+    a.value = (struct heed_input){kv + 128, 3584, 0, 256, HEED_F32};
     a.bias = (struct heed_bias){bias, 14, 0, 0, 1};
     describe("pytorch", "best", "heads that share keys by strides");
     check_conformance(&a, &set);

@@ -84,7 +84,7 @@ enum { SIZE = 110, SMALL = 20 };
 static int64_t results_of(int64_t size) { return size * (3 * size + 1); }
 
 static struct computation computation_on(const float *x, float *y, int64_t size) {
-    const struct heed_input input = {x, 0, 0, size};
+    const struct heed_input input = {x, 0, 0, size, HEED_F32};
     return (struct computation){
         .gemm = {.m = size, .n = size, .k = size, .alpha = 1, .a = x, .lda = size, .b = x, .ldb = size, .c = y, .ldc = size},
         .softmax =
@@ -99,8 +99,8 @@ static struct computation computation_on(const float *x, float *y, int64_t size)
                       .query = input,
                       .key = input,
                       .value = input,
-                      .output = {y + 2 * size * size, 0, 0, size},
-                      .lse = {y + 3 * size * size, 0, 0, 1}},
+                      .output = {y + 2 * size * size, 0, 0, size, HEED_F32},
+                      .lse = {y + 3 * size * size, 0, 0, 1, HEED_F32}},
     };
 }
 

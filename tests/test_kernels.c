@@ -45,7 +45,10 @@ static void check_pack(const struct heed_kernels *table, struct rng *rng, int co
     float *values = new_filled(rng, mode, rows * width), *got = new_floats(k * HEED_PANEL), *want = new_floats(k * HEED_PANEL);
     struct tensor src = matrix(rows, width, ld, any_placement(rng), values);
     struct tensor panel = matrix(k, HEED_PANEL, HEED_PANEL, any_placement(rng), NULL);
-    (transposed ? table->pack_transposed : table->pack)(src.data, ld, k, columns, panel.data);
+    if (transposed)
+        table->pack_transposed(src.data, HEED_F32, ld, k, columns, panel.data);
+    else
+        table->pack(src.data, ld, k, columns, panel.data);
     for (int64_t p = 0; p < k; p++)
         for (int j = 0; j < HEED_PANEL; j++)
             memset(want + p * HEED_PANEL + j, 0, sizeof *want);

@@ -58,7 +58,7 @@ START_TEST(test_store_keys) {
         struct tensor input = matrix(count, depth, ldk, any_placement(&rng), keys);
         struct tensor panel = matrix(depth, count, ldp, any_placement(&rng), NULL);
         describe("store_keys", table->name, "%d keys of %lld, rows of a panel %lld apart", count, (long long)depth, (long long)ldp);
-        table->store_keys(input.data, ldk, depth, count, panel.data, ldp);
+        table->store_keys(input.data, HEED_F32, ldk, depth, count, panel.data, ldp);
         for (int64_t d = 0; d < depth; d++)
             for (int64_t j = 0; j < count; j++)
                 memcpy(want + d * count + j, keys + j * depth + d, sizeof *want);

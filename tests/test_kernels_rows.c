@@ -27,11 +27,11 @@ struct row {
 typedef void row_kernel(const struct heed_kernels *table, const struct row *row);
 
 static void call_scale_rows(const struct heed_kernels *table, const struct row *r) {
-    table->scale_rows(r->x, 0, 1, r->n, r->factor, r->y, 0);
+    table->scale_rows(r->x, HEED_F32, 0, 1, r->n, r->factor, r->y, 0);
 }
 static void call_store_row(const struct heed_kernels *table, const struct row *r) { table->store_row(r->x, r->n, r->factor, r->y); }
 static void call_finish_rows(const struct heed_kernels *table, const struct row *r) {
-    table->finish_rows(r->x, 0, &r->sum, 1, r->n, r->y, 0);
+    table->finish_rows(r->x, 0, &r->sum, 1, r->n, r->y, HEED_F32, 0);
 }
 static void call_softmax_row(const struct heed_kernels *table, const struct row *r) {
     table->softmax_row(r->x, r->n, r->factor, r->y);
@@ -111,14 +111,14 @@ static void check_many_rows(const struct heed_kernels *table, struct rng *rng) {
         struct tensor y = matrix(rows, n, ldy, any_placement(rng), NULL);
         describe(finishes ? "finish_rows" : "scale_rows", table->name, "%lld x %lld", (long long)rows, (long long)n);
         if (finishes)
-            table->finish_rows(x.data, ldx, sums, rows, n, y.data, ldy);
+            table->finish_rows(x.data, ldx, sums, rows, n, y.data, HEED_F32, ldy);
         else
-            table->scale_rows(x.data, ldx, rows, n, -0.375f, y.data, ldy);
+            table->scale_rows(x.data, HEED_F32, ldx, rows, n, -0.375f, y.data, ldy);
         for (int64_t i = 0; i < rows; i++)
             if (finishes)
-                scalar_kernels()->finish_rows(data + i * n, 0, &sums[i], 1, n, want + i * n, 0);
+                scalar_kernels()->finish_rows(data + i * n, 0, &sums[i], 1, n, want + i * n, HEED_F32, 0);
             else
-                scalar_kernels()->scale_rows(data + i * n, 0, 1, n, -0.375f, want + i * n, 0);
+                scalar_kernels()->scale_rows(data + i * n, HEED_F32, 0, 1, n, -0.375f, want + i * n, 0);
         must(tensor_take(&y, got));
         must(compare(SAME_BITS, got, want, rows, n));
         tensor_free(&y);

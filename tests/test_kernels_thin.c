@@ -30,7 +30,7 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .skipped = t->skipped,
                                               .continues = t->continues,
                                               .next = t->has_next ? t->a : NULL,
-                                              .ldnext = rng_range(rng, 0, 1) * t->ldb};
+                                              .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};
     (t->transposed ? table->thin_product_transposed : table->thin_product)(&product);
     must(tensor_take(&c, got));
     must(tensor_unchanged(&a));

@@ -176,7 +176,7 @@ static struct tensor piece_memory(const struct value_case *c, int start, int64_t
 
 static void compute_values(const struct heed_kernels *table, const struct value_case *c, struct rng *rng, float *result) {
     const int64_t room = round_up(c->columns, table->lanes), ldv = room + rng_range(rng, 0, 3);
-    const float *values[MAX_PIECES] = {NULL};
+    const void *values[MAX_PIECES] = {NULL};
     struct tensor pieces[MAX_PIECES], p = matrix(c->rows, HEED_CHUNK, HEED_CHUNK, any_placement(rng), c->p);
     struct tensor o = matrix(c->rows, room, room + rng_range(rng, 0, 3), any_placement(rng), NULL);
     const int count = (int)ceil_div(HEED_CHUNK, c->piece_keys);
@@ -188,9 +188,7 @@ static void compute_values(const struct heed_kernels *table, const struct value_
     for (int k = 0; k < count; k++) {
         int from;
         pieces[k] = piece_memory(c, k * c->piece_keys, room, ldv, rng, &from);
-        values[k] = pieces[k].data;
-        if (pieces[k].size[2] > 0)
-            values[k] -= (from - k * c->piece_keys) * ldv;
+        values[k] = pieces[k].data - (pieces[k].size[2] > 0 ? (from - k * c->piece_keys) * ldv : 0);
     }
     table->value_rows(&(struct heed_value_rows){.rows = c->rows,
                                                 .columns = c->columns,

@@ -154,6 +154,139 @@ START_TEST(test_type_rows) {
 }
 END_TEST
 
+/* --- Kernels that take a type --- */
+
+/* A matrix of 16-bit elements in guarded memory, and what they are as floats. */
+struct halves {
+    enum heed_type type;
+    int64_t ld;
+    const uint16_t *data;
+    float *floats;
+    struct buffer memory;
+};
+
+static struct halves new_halves(const struct type_test *test, int64_t rows, int64_t columns, struct rng *rng) {
+    struct halves h = {.type = test->type, .ld = columns + rng_range(rng, 0, 3)};
+    const int64_t n = rows * columns, span = rows > 0 && columns > 0 ? (rows - 1) * h.ld + columns : 0;
+    const enum placement placement = any_placement(rng);
+    h.memory = buffer_new((span + 1) / 2, placement);
+    uint16_t *data = place_halves(&h.memory, span, placement);
+    h.data = data;
+    h.floats = new_filled(rng, any_fill(rng), n);
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t half = test->round((double)h.floats[i]);
+        data[i / columns * h.ld + i % columns] = half;
+        h.floats[i] = widened(test, half);
+    }
+    return h;
+}
+
+static void free_halves(struct halves *h) {
+    free(h->floats);
+    buffer_free(&h->memory);
+}
+
+/* The same by the same table's kernels for floats. */
+static void check_loads(const struct heed_kernels *table, const struct type_test *test, struct rng *rng) {
+    const int64_t rows = rng_range(rng, 1, HEED_PANEL), n = rng_range(rng, 1, 80), width = rows + rng_range(rng, 0, 3);
+    struct halves x = new_halves(test, rows, n, rng);
+    float *got = new_filled(rng, FILL_EQUAL, 80 * (HEED_PANEL + 3)), *want = new_floats(80 * (HEED_PANEL + 3));
+    memcpy(want, got, (size_t)(80 * (HEED_PANEL + 3)) * sizeof *want);
+    describe("scale_rows", table->name, "%s, %lld x %lld", test->name, (long long)rows, (long long)n);
+    table->scale_rows(x.data, x.type, x.ld, rows, n, -0.375f, got, n);
+    table->scale_rows(x.floats, HEED_F32, n, rows, n, -0.375f, want, n);
+    must(compare(ANY_NAN, got, want, rows, n));
+    describe("pack_transposed", table->name, "%s, %lld x %lld", test->name, (long long)rows, (long long)n);
+    table->pack_transposed(x.data, x.type, x.ld, n, (int)rows, got);
+    table->pack_transposed(x.floats, HEED_F32, n, n, (int)rows, want);
+    must(compare(SAME_BITS, got, want, n, HEED_PANEL));
+    describe("store_keys", table->name, "%s, %lld x %lld", test->name, (long long)rows, (long long)n);
+    memcpy(want, got, (size_t)(n * width) * sizeof *want);
+    table->store_keys(x.data, x.type, x.ld, n, (int)rows, got, width);
+    table->store_keys(x.floats, HEED_F32, n, n, (int)rows, want, width);
+    must(compare(SAME_BITS, got, want, n, width));
+    free_halves(&x);
+    free(got);
+    free(want);
+}
+
+/* b is k x columns, or columns x k if transposed. */
+static void check_thin(const struct heed_kernels *table, const struct type_test *test, struct rng *rng) {
+    static const int64_t wide[] = {1023, 1024, 1025, 2100};
+    const bool transposed = rng_range(rng, 0, 1), is_wide = rng_range(rng, 0, 19) == 0;
+    const int rows = (int)rng_range(rng, 1, 13), columns = (int)(is_wide ? wide[rng_range(rng, 0, 3)] : rng_range(rng, 1, 140));
+    const int64_t k = rng_range(rng, 1, is_wide ? 12 : 300), ldc = (columns + 15) / 16 * 16;
+    struct halves b = new_halves(test, transposed ? columns : k, transposed ? k : columns, rng);
+    float *a = new_filled(rng, FILL_NORMAL, rows * k), *got = new_filled(rng, FILL_NORMAL, rows * ldc),
+          *want = new_floats(rows * ldc);
+    const int64_t ldf = transposed ? k : ldc; /* rows of floats have room for whole vectors */
+    float *floats = new_filled(rng, FILL_ZEROS, (transposed ? columns : k) * ldf);
+    for (int64_t i = 0; i < (transposed ? columns : k); i++)
+        memcpy(floats + i * ldf, b.floats + i * (transposed ? k : columns), (size_t)(transposed ? k : columns) * sizeof *floats);
+    memcpy(want, got, (size_t)(rows * ldc) * sizeof *want);
+    struct heed_thin_product product = {.rows = rows,
+                                        .columns = columns,
+                                        .k = k,
+                                        .a = a,
+                                        .lda = k,
+                                        .b = b.data,
+                                        .type = b.type,
+                                        .ldb = b.ld,
+                                        .c = got,
+                                        .ldc = ldc,
+                                        .continues = rng_range(rng, 0, 1),
+                                        .next = rng_range(rng, 0, 1) ? a : NULL,
+                                        .next_step = rng_range(rng, 0, 1) * 64};
+    describe(transposed ? "thin_product_transposed" : "thin_product", table->name, "%s, %d x %d, k %lld", test->name, rows, columns,
+             (long long)k);
+    (transposed ? table->thin_product_transposed : table->thin_product)(&product);
+    product.b = floats;
+    product.type = HEED_F32;
+    product.ldb = ldf;
+    product.c = want;
+    (transposed ? table->thin_product_transposed : table->thin_product)(&product);
+    for (int i = 0; i < rows; i++)
+        must(compare(ANY_NAN, got + i * ldc, want + i * ldc, 1, columns));
+    float *const all[] = {a, got, want, floats};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    free_halves(&b);
+}
+
+static void check_finish(const struct heed_kernels *table, const struct type_test *test, struct rng *rng) {
+    const float sums[] = {2.5f, 0, 1e-38f, INFINITY, NAN, 3, 7};
+    const int64_t rows = rng_range(rng, 1, 7), n = rng_range(rng, 1, 70);
+    struct halves y = new_halves(test, rows, n, rng);
+    float *x = new_filled(rng, any_fill(rng), rows * n), *want = new_floats(rows * n);
+    describe("finish_rows", table->name, "%s, %lld x %lld", test->name, (long long)rows, (long long)n);
+    uint16_t *data = (uint16_t *)(uintptr_t)y.data;
+    for (int64_t i = 0; i + 1 < rows; i++)
+        memset(data + i * y.ld + n, 0xaa, (size_t)(y.ld - n) * sizeof *data);
+    table->finish_rows(x, n, sums, rows, n, data, test->type, y.ld);
+    table->finish_rows(x, n, sums, rows, n, want, HEED_F32, n);
+    for (int64_t i = 0; i < rows * n; i++) {
+        const uint16_t got = data[i / n * y.ld + i % n];
+        ck_assert_msg(got == test->round((double)want[i]), "%s: %a became 0x%04x", table->name, (double)want[i], got);
+    }
+    for (int64_t i = 0; i + 1 < rows; i++)
+        for (int64_t j = n; j < y.ld; j++)
+            ck_assert_msg(data[i * y.ld + j] == 0xaaaa, "written between rows");
+    free_halves(&y);
+    free(x);
+    free(want);
+}
+
+START_TEST(test_typed_kernels) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("typed_kernels", 0);
+    for (int64_t repeat = 0; repeat < test_count(400); repeat++) {
+        check_loads(table, &type_tests[repeat % TYPE_TESTS], &rng);
+        check_thin(table, &type_tests[repeat % TYPE_TESTS], &rng);
+        check_finish(table, &type_tests[repeat % TYPE_TESTS], &rng);
+    }
+}
+END_TEST
+
 /* Floats go through as they are, but for NaNs when rounded. */
 START_TEST(test_f32_rows) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
@@ -172,5 +305,6 @@ void add_type_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_round_edges, 0, tables);
     tcase_add_loop_test(tests, test_round_any, 0, tables);
     tcase_add_loop_test(tests, test_type_rows, 0, tables);
+    tcase_add_loop_test(tests, test_typed_kernels, 0, tables);
     tcase_add_loop_test(tests, test_f32_rows, 0, tables);
 }

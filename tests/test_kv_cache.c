@@ -50,9 +50,9 @@ static void append_in_pieces(struct rng *rng, struct append_case *c, int64_t mos
         append.positions = positions;
         append.tokens = rng_range(rng, 1, most < tokens - t ? most : tokens - t);
         append.key = (struct heed_input){c->key + t * cache.head_dim, heads * tokens * cache.head_dim, tokens * cache.head_dim,
-                                         cache.head_dim};
+                                         cache.head_dim, HEED_F32};
         append.value = (struct heed_input){c->value + t * cache.value_dim, heads * tokens * cache.value_dim,
-                                           tokens * cache.value_dim, cache.value_dim};
+                                           tokens * cache.value_dim, cache.value_dim, HEED_F32};
         ck_assert_msg(heed_kv_append(&append, NULL) == HEED_OK, "%s", heed_error_message());
         free(positions);
     }
@@ -94,8 +94,8 @@ START_TEST(test_kv_append_rope_accuracy) {
         const struct heed_kv_append append = {.batch = 1,
                                               .tokens = TOKENS,
                                               .rope = {PAIRS, cos, sin, PAIRS, TOKENS, interleaved},
-                                              .key = {key, 0, 0, DIM},
-                                              .value = {value, 0, 0, 1},
+                                              .key = {key, 0, 0, DIM, HEED_F32},
+                                              .value = {value, 0, 0, 1, HEED_F32},
                                               .cache = &cache};
         struct accuracy accuracy = {0};
         cache.data = new_floats(kv_cache_floats(&cache));
@@ -169,8 +169,12 @@ START_TEST(test_kv_cache_fork_and_truncate) {
                                   .pages_per_sequence = 2,
                                   .page_table = table[0],
                                   .table_stride = 2};
-    struct heed_kv_append append = {
-        .batch = 1, .tokens = TOKENS, .positions = positions, .key = {x, 0, 0, DIM}, .value = {x, 0, 0, DIM}, .cache = &cache};
+    struct heed_kv_append append = {.batch = 1,
+                                    .tokens = TOKENS,
+                                    .positions = positions,
+                                    .key = {x, 0, 0, DIM, HEED_F32},
+                                    .value = {x, 0, 0, DIM, HEED_F32},
+                                    .cache = &cache};
     const int64_t page = heed_kv_page_floats(&cache);
     cache.data = new_poison(4 * page);
     ck_assert_int_eq(heed_kv_append(&append, NULL), HEED_OK);
@@ -182,7 +186,7 @@ START_TEST(test_kv_cache_fork_and_truncate) {
     positions[0] = 20;
     append.batch = 2;
     append.tokens = 4;
-    append.key = append.value = (struct heed_input){x + 30 * DIM, 4 * DIM, 0, DIM};
+    append.key = append.value = (struct heed_input){x + 30 * DIM, 4 * DIM, 0, DIM, HEED_F32};
     ck_assert_int_eq(heed_kv_append(&append, NULL), HEED_OK);
     ck_assert(hash_floats(cache.data + 3 * page, page) == shared && hash_floats(cache.data, page) == unused);
     for (int64_t b = 0; b < 2; b++)
@@ -236,8 +240,8 @@ static struct heed_kv_append legal_append(void) {
                                    .tokens = 3,
                                    .positions = positions,
                                    .rope = {2, memory + COS, memory + SIN, 2, 33, false},
-                                   .key = {memory + KEY, 24, 12, 4},
-                                   .value = {memory + VALUE, 36, 18, 6},
+                                   .key = {memory + KEY, 24, 12, 4, HEED_F32},
+                                   .value = {memory + VALUE, 36, 18, 6, HEED_F32},
                                    .cache = &legal_cache};
 }
 

@@ -36,6 +36,7 @@ static void check_choice(const struct choice *choice, struct attention_accuracy 
     run_attention(&c, &plain, NULL, &want);
     if (choice->level[OPT_FILL] != FILLS_ANY)
         check_attention(&c, &want, accuracy);
+    round_output(&c, &want);
     describe_attention(&c, "attention", &way.exec);
     run_attention_way(&c, &way, rng, &got);
     must_equal_attention(&c, &got, &want);

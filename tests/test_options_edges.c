@@ -124,10 +124,10 @@ static enum heed_status call_attention(const struct heed_exec *exec, const float
                                      .head_dim = D,
                                      .value_dim = D,
                                      .softcap = 20,
-                                     .query = {in, 0, Q * D, D},
-                                     .key = {in, 0, K * D, D},
-                                     .value = {in, 0, K * D, D},
-                                     .output = {out, 0, Q * D, D}};
+                                     .query = {in, 0, Q * D, D, HEED_F32},
+                                     .key = {in, 0, K * D, D, HEED_F32},
+                                     .value = {in, 0, K * D, D, HEED_F32},
+                                     .output = {out, 0, Q * D, D, HEED_F32}};
     struct heed_plan plan;
     if (!planned)
         return heed_attention(&a, exec);
@@ -140,7 +140,7 @@ static enum heed_status call_attention(const struct heed_exec *exec, const float
 
 /* in and out have 400000 floats. */
 static enum heed_status make_call(enum call call, const struct heed_exec *exec, const float *in, float *out) {
-    const struct heed_states_part part = {20, {in, 0, 2000, 2000}, {in, 0, 20, 20}, {in, 0, 20, 20}};
+    const struct heed_states_part part = {20, {in, 0, 2000, 2000, HEED_F32}, {in, 0, 20, 20, HEED_F32}, {in, 0, 20, 20, HEED_F32}};
     switch (call) {
     case CALL_GEMM:
         return heed_gemm(
@@ -159,7 +159,7 @@ static enum heed_status make_call(enum call call, const struct heed_exec *exec, 
                                                       .value_dim = 100,
                                                       .parts = 1,
                                                       .part = &part,
-                                                      .output = {out, 0, 0, 100}},
+                                                      .output = {out, 0, 0, 100, HEED_F32}},
                                  exec);
     default:
         return call_attention(exec, in, out, call == CALL_PLAN);
@@ -199,10 +199,10 @@ START_TEST(test_options_plan_of_two_layers) {
                                .value_dim = D,
                                .key_lengths = &all,
                                .softcap = 5,
-                               .query = {tensors, 0, 0, D},
-                               .key = {tensors, 0, 0, D},
-                               .value = {tensors, 0, 0, D},
-                               .output = {first, 0, 0, D}};
+                               .query = {tensors, 0, 0, D, HEED_F32},
+                               .key = {tensors, 0, 0, D, HEED_F32},
+                               .value = {tensors, 0, 0, D, HEED_F32},
+                               .output = {first, 0, 0, D, HEED_F32}};
     struct heed_attention b = a;
     struct heed_plan plan;
     describe("plan", "default", "of two layers");
@@ -244,10 +244,10 @@ START_TEST(test_options_plan_of_another_request) {
                                .key_tokens = K,
                                .head_dim = 1,
                                .value_dim = 1,
-                               .query = {tensors, 0, 0, D},
-                               .key = {tensors, 0, 0, D},
-                               .value = {tensors, 0, 0, D},
-                               .output = {tensors + 20 * K * D, 0, 0, D}};
+                               .query = {tensors, 0, 0, D, HEED_F32},
+                               .key = {tensors, 0, 0, D, HEED_F32},
+                               .value = {tensors, 0, 0, D, HEED_F32},
+                               .output = {tensors + 20 * K * D, 0, 0, D, HEED_F32}};
     ck_assert_int_eq(heed_attention_plan(&a, NULL, &plan), HEED_OK);
     struct buffer workspace = buffer_new(plan.workspace_bytes / (int64_t)sizeof(float), AT_START);
     a.query_tokens = Q;

@@ -3,10 +3,12 @@
 #include "harness_options.h"
 #include "internal.h"
 #include "suites.h"
+#include "types.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -96,9 +98,9 @@ struct island {
     struct heed_input view;
 };
 
-static struct island new_island(const struct heed_input *from, int64_t heads, int64_t tokens, int64_t width,
+static struct island new_island(const struct heed_input *from, enum heed_type type, int64_t heads, int64_t tokens, int64_t width,
                                 const struct key_range *range, bool before) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), token = (size_t)(heads * width) * sizeof(float);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), token = (size_t)(heads * width * type_bytes(type));
     const size_t edge = (size_t)(before ? range->begin : range->end) * token;
     struct island island = {.bytes = ((size_t)tokens * token / page + 4) * page};
     island.pages = mmap(NULL, island.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -108,12 +110,15 @@ static struct island new_island(const struct heed_input *from, int64_t heads, in
     unsigned char *from_page = first - (size_t)(first - island.pages) % page;
     size_t readable = (size_t)(last - from_page + (ptrdiff_t)page - 1) / page * page;
     ck_assert(range->begin == range->end || mprotect(from_page, readable, PROT_READ | PROT_WRITE) == 0);
-    float *data = (float *)(void *)start;
     for (int64_t h = 0; h < heads; h++)
         for (int64_t t = range->begin; t < range->end; t++)
-            for (int64_t d = 0; d < width; d++)
-                data[(t * heads + h) * width + d] = from->data[h * from->head_stride + t * from->token_stride + d];
-    island.view = (struct heed_input){data, 0, width, heads * width};
+            for (int64_t d = 0; d < width; d++) {
+                const float x = values_of(from)[h * from->head_stride + t * from->token_stride + d];
+                const uint16_t half = type == HEED_F32 ? 0 : half_of(type, x);
+                memcpy(type_at_output(type, start, (t * heads + h) * width + d), type == HEED_F32 ? (const void *)&x : &half,
+                       (size_t)type_bytes(type));
+            }
+    island.view = (struct heed_input){start, 0, width, heads * width, type};
     return island;
 }
 
@@ -133,12 +138,12 @@ START_TEST(test_options_keys_out_of_reach) {
         describe_attention(&c, "attention with all keys readable", &way.exec);
         run_attention(&c, &way.exec, NULL, &want);
         struct heed_attention r = c.request;
-        struct island key = new_island(&r.key, r.num_kv_heads, s.keys, r.head_dim, &reach, before);
-        struct island value = new_island(&r.value, r.num_kv_heads, s.keys, r.value_dim, &reach, before);
+        struct island key = new_island(&r.key, whole.types.key, r.num_kv_heads, s.keys, r.head_dim, &reach, before);
+        struct island value = new_island(&r.value, whole.types.value, r.num_kv_heads, s.keys, r.value_dim, &reach, before);
         float *output = new_floats(result_count(&r, OUTPUT));
         r.key = key.view;
         r.value = value.view;
-        r.output = (struct heed_output){output, 0, r.query_tokens * r.value_dim, r.value_dim};
+        r.output = (struct heed_output){output, 0, r.query_tokens * r.value_dim, r.value_dim, HEED_F32};
         describe_attention(&c, "attention with keys that may not be read", &way.exec);
         if (heed_attention(&r, &way.exec) != HEED_OK)
             must(heed_error_message());

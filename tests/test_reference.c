@@ -64,10 +64,12 @@ START_TEST(test_reference_softmax) {
 END_TEST
 
 static void contiguous(struct heed_attention *a, const float *query, const float *key, const float *value) {
-    a->query = (struct heed_input){query, a->num_heads * a->query_tokens * a->head_dim, a->query_tokens * a->head_dim, a->head_dim};
-    a->key = (struct heed_input){key, a->num_kv_heads * a->key_tokens * a->head_dim, a->key_tokens * a->head_dim, a->head_dim};
-    a->value =
-        (struct heed_input){value, a->num_kv_heads * a->key_tokens * a->value_dim, a->key_tokens * a->value_dim, a->value_dim};
+    a->query = (struct heed_input){query, a->num_heads * a->query_tokens * a->head_dim, a->query_tokens * a->head_dim, a->head_dim,
+                                   HEED_F32};
+    a->key =
+        (struct heed_input){key, a->num_kv_heads * a->key_tokens * a->head_dim, a->key_tokens * a->head_dim, a->head_dim, HEED_F32};
+    a->value = (struct heed_input){value, a->num_kv_heads * a->key_tokens * a->value_dim, a->key_tokens * a->value_dim,
+                                   a->value_dim, HEED_F32};
 }
 
 /* Equal keys: a mean of the visible values.  One key that wins by 200 in the exponent: its value.  No visible key: 0. */
@@ -99,20 +101,22 @@ END_TEST
 /* One output of one row in long double, with nothing shared but the definition. */
 static long double output_of(const struct heed_attention *a, int64_t batch, int64_t head, int64_t i, int64_t d) {
     int64_t kv_head = head / (a->num_heads / a->num_kv_heads);
-    const float *q = a->query.data + batch * a->query.batch_stride + head * a->query.head_stride + i * a->query.token_stride;
+    const float *q =
+        (const float *)a->query.data + batch * a->query.batch_stride + head * a->query.head_stride + i * a->query.token_stride;
     long double top = 0, bottom = 0, scale = a->scale != 0 ? (long double)a->scale : 1 / sqrtl((long double)a->head_dim);
     for (int64_t j = 0; j < a->key_tokens; j++) {
         int64_t shift = a->alignment == HEED_ALIGN_BOTTOM_RIGHT ? a->key_tokens - a->query_tokens : 0;
         if (a->causal && j > i + shift)
             continue;
-        const float *k = a->key.data + batch * a->key.batch_stride + kv_head * a->key.head_stride + j * a->key.token_stride;
+        const float *k =
+            (const float *)a->key.data + batch * a->key.batch_stride + kv_head * a->key.head_stride + j * a->key.token_stride;
         long double score = 0;
         for (int64_t e = 0; e < a->head_dim; e++)
             score += (long double)q[e] * (long double)k[e];
         bottom += expl(scale * score);
         top += expl(scale * score) *
-               (long double)
-                   a->value.data[batch * a->value.batch_stride + kv_head * a->value.head_stride + j * a->value.token_stride + d];
+               (long double)((const float *)a->value.data)[batch * a->value.batch_stride + kv_head * a->value.head_stride +
+                                                           j * a->value.token_stride + d];
     }
     return bottom > 0 ? top / bottom : 0;
 }

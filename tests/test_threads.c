@@ -64,7 +64,7 @@ enum { SOFTMAX = 2 * SQUARE, PACKED = SOFTMAX + INPUTS, FLOATS = PACKED + 128 * 
 
 /* gemm, softmax, attention and packing; returns the first failure. */
 static enum heed_status compute(const float *x, float *y, const struct heed_exec *exec) {
-    const struct heed_input input = {x, 0, SIZE, 2 * (int64_t)SIZE};
+    const struct heed_input input = {x, 0, SIZE, 2 * (int64_t)SIZE, HEED_F32};
     struct heed_gemm gemm = {
         .m = SIZE, .n = SIZE, .k = SIZE, .alpha = 1, .a = x, .lda = SIZE, .b = x, .ldb = SIZE, .c = y, .ldc = SIZE};
     struct heed_softmax softmax = {.rows = ROWS, .columns = ROWS, .input = x, .input_stride = ROWS, .output = y + SOFTMAX};
@@ -81,7 +81,7 @@ static enum heed_status compute(const float *x, float *y, const struct heed_exec
                                        .query = input,
                                        .key = input,
                                        .value = input,
-                                       .output = {y + SQUARE, 0, SIZE, 2 * (int64_t)SIZE}};
+                                       .output = {y + SQUARE, 0, SIZE, 2 * (int64_t)SIZE, HEED_F32}};
     enum heed_status status = heed_gemm(&gemm, exec);
     status = status ? status : heed_softmax(&softmax, exec);
     status = status ? status : heed_attention(&attention, exec);

@@ -58,11 +58,11 @@ static bool make_outputs(struct run_call *call, struct npy_error *error) {
 }
 
 static struct heed_input input_of(const struct npy *array, const struct run_layout *layout) {
-    return (struct heed_input){array->data, layout->batch_stride, layout->head_stride, layout->token_stride};
+    return (struct heed_input){array->data, layout->batch_stride, layout->head_stride, layout->token_stride, HEED_F32};
 }
 
 static struct heed_output output_of(const struct npy *array, const struct run_layout *layout) {
-    return (struct heed_output){array->data, layout->batch_stride, layout->head_stride, layout->token_stride};
+    return (struct heed_output){array->data, layout->batch_stride, layout->head_stride, layout->token_stride, HEED_F32};
 }
 
 static bool make_request(struct run_call *call, struct heed_attention *request, struct npy_error *error) {

@@ -66,9 +66,9 @@ static void attend_heads(struct seed_run *run, int heads, const float *query, co
         .key_tokens = TOKENS,
         .head_dim = DIM,
         .value_dim = DIM,
-        .query = {query, 0, HEAD, DIM},
-        .key = {key, 0, HEAD, DIM},
-        .value = {value, 0, HEAD, DIM},
+        .query = {query, 0, HEAD, DIM, HEED_F32},
+        .key = {key, 0, HEAD, DIM, HEED_F32},
+        .value = {value, 0, HEAD, DIM, HEED_F32},
         .output = output,
     };
     seed_attend(run, &attention);

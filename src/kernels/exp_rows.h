@@ -33,7 +33,7 @@ INLINE void exp_fetch(const struct heed_fetch *next, int i, int share) {
     const int end = smaller((i + 1) * share, next->rows);
     for (int row = i * share; row < end; row++)
         for (int line = 0; line < next->lines; line++)
-            __builtin_prefetch(next->data + row * next->ld + line * HEED_LINE, 0, 2);
+            __builtin_prefetch(next->data + row * next->step + line * HEED_LINE * (int)sizeof(float), 0, 2);
 }
 
 /* Maxima first: a row's exponentials then need not wait for the latency of finding its maximum. */

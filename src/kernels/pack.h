@@ -9,38 +9,53 @@ static void pack(const float *src, int64_t ld, int64_t k, int columns, float *pa
 }
 
 /* VF_LANES columns of `depth` elements each, of which the first `columns` exist. */
-INLINE void pack_square(const float *src, int64_t ld, const int depth, const int columns, float *panel) {
+INLINE void pack_square(const enum heed_type type, const void *src, int64_t ld, const int depth, const int columns, float *panel) {
     vf r[VF_LANES];
-    UNROLL for (int i = 0; i < VF_LANES; i++) r[i] = i < columns ? v_load_n(src + i * ld, depth) : v_zero();
+    UNROLL for (int i = 0; i < VF_LANES; i++) r[i] = i < columns ? load_type_n(type, type_at(type, src, i * ld), depth) : v_zero();
     v_transpose(r);
     UNROLL for (int i = 0; i < VF_LANES; i++) if (i < depth) v_store(panel + i * HEED_PANEL, r[i]);
 }
 
-static void pack_transposed(const float *src, int64_t ld, int64_t k, int columns, float *panel) {
+INLINE void pack_transposed_of(const enum heed_type type, const void *src, int64_t ld, int64_t k, int columns, float *panel) {
     for (int64_t p = 0; p < k; p += VF_LANES) {
         const int depth = k - p < VF_LANES ? (int)(k - p) : VF_LANES;
         for (int j = 0; j < HEED_PANEL; j += VF_LANES) {
+            const void *square = type_at(type, src, j * ld + p);
             if (depth == VF_LANES && columns - j >= VF_LANES)
-                pack_square(src + j * ld + p, ld, VF_LANES, VF_LANES, panel + p * HEED_PANEL + j);
+                pack_square(type, square, ld, VF_LANES, VF_LANES, panel + p * HEED_PANEL + j);
             else
-                pack_square(src + j * ld + p, ld, depth, columns - j, panel + p * HEED_PANEL + j);
+                pack_square(type, square, ld, depth, columns - j, panel + p * HEED_PANEL + j);
         }
     }
 }
 
+static void pack_transposed(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel) {
+    WITH_TYPE(type, pack_transposed_of(TYPE, src, ld, k, columns, panel));
+}
+
 /* Columns of VF_LANES keys are written whole; the others one by one, for their neighbours may be another worker's. */
-static void store_keys(const float *src, int64_t ld, int64_t k, int columns, float *panel, int64_t width) {
+INLINE void store_keys_of(const enum heed_type type, const void *src, int64_t ld, int64_t k, int columns, float *panel,
+                          int64_t width) {
     int j = 0;
     for (; j + VF_LANES <= columns; j += VF_LANES)
         for (int64_t p = 0; p < k; p += VF_LANES) {
             vf r[VF_LANES];
-            UNROLL for (int i = 0; i < VF_LANES; i++) r[i] = v_load_n(src + (j + i) * ld + p, k - p);
+            UNROLL for (int i = 0; i < VF_LANES; i++) r[i] = load_type_n(type, type_at(type, src, (j + i) * ld + p), k - p);
             v_transpose(r);
             UNROLL for (int i = 0; i < VF_LANES; i++) if (i < k - p) v_store(panel + (p + i) * width + j, r[i]);
         }
     for (; j < columns; j++)
-        for (int64_t p = 0; p < k; p++)
-            panel[p * width + j] = src[j * ld + p];
+        for (int64_t p = 0; p < k; p++) {
+            const void *element = type_at(type, src, j * ld + p);
+            if (type == HEED_F32)
+                memcpy(panel + p * width + j, element, sizeof *panel);
+            else
+                v_store_n(panel + p * width + j, load_type_n(type, element, 1), 1);
+        }
+}
+
+static void store_keys(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel, int64_t width) {
+    WITH_TYPE(type, store_keys_of(TYPE, src, ld, k, columns, panel, width));
 }
 
 #endif

@@ -2,14 +2,20 @@
 #ifndef HEED_KERNELS_ROWS_H
 #define HEED_KERNELS_ROWS_H
 
-static void scale_rows(const float *x, int64_t ldx, int64_t rows, int64_t n, float factor, float *y, int64_t ldy) {
+INLINE void scale_rows_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t n, float factor, float *y,
+                          int64_t ldy) {
     const vf by = v_set1(factor);
-    for (; rows > 0; rows--, x += ldx, y += ldy) {
+    for (; rows > 0; rows--, x = type_at(type, x, ldx), y += ldy) {
         int64_t i = 0;
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, v_mul(v_load(x + i), by));
+        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, v_mul(load_type(type, type_at(type, x, i)), by));
         if (i < n)
-            v_store_n(y + i, v_mul(v_load_n(x + i, n - i), by), n - i);
+            v_store_n(y + i, v_mul(load_type_n(type, type_at(type, x, i), n - i), by), n - i);
     }
+}
+
+static void scale_rows(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float factor, float *y,
+                       int64_t ldy) {
+    WITH_TYPE(type, scale_rows_of(TYPE, x, ldx, rows, n, factor, y, ldy));
 }
 
 static void store_row(const float *x, int64_t n, float factor, float *y) {
@@ -25,18 +31,25 @@ static void fill(float *y, int64_t n, float value) {
 /* The sum of a zero and +0 is +0: tiles that start from +0 and rows that were merged once more often end with the same sign. */
 INLINE vf finished(vf x, vf reciprocal) { return v_one_nan(v_add(v_mul(x, reciprocal), v_zero())); }
 
-static void finish_rows(const float *x, int64_t ldx, const float *sum, int64_t rows, int64_t n, float *y, int64_t ldy) {
-    for (; rows > 0; rows--, x += ldx, y += ldy, sum++) {
+INLINE void finish_rows_of(const enum heed_type type, const float *x, int64_t ldx, const float *sum, int64_t rows, int64_t n,
+                           void *y, int64_t ldy) {
+    for (; rows > 0; rows--, x += ldx, y = type_at_output(type, y, ldy), sum++) {
         const vf reciprocal = v_set1(1.0f / *sum);
         int64_t i = 0;
         if (*sum == 0.0f) {
-            fill(y, n, 0.0f);
+            memset(y, 0, (size_t)(n * type_bytes(type)));
             continue;
         }
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, finished(v_load(x + i), reciprocal));
+        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES)
+            store_type(type, type_at_output(type, y, i), finished(v_load(x + i), reciprocal));
         if (i < n)
-            v_store_n(y + i, finished(v_load_n(x + i, n - i), reciprocal), n - i);
+            store_type_n(type, type_at_output(type, y, i), finished(v_load_n(x + i, n - i), reciprocal), n - i);
     }
+}
+
+static void finish_rows(const float *x, int64_t ldx, const float *sum, int64_t rows, int64_t n, void *y, enum heed_type type,
+                        int64_t ldy) {
+    WITH_TYPE(type, finish_rows_of(TYPE, x, ldx, sum, rows, n, y, ldy));
 }
 
 /* A NaN weight makes the sum NaN, so the sum alone tells whether a row needs the one NaN. */

@@ -181,14 +181,14 @@ static void thin_tiles(const struct thin_split *split, const struct thin_window 
 INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, int64_t row) {
     const bool gaps = product->ldb != product->columns;
     if (row < product->k)
-        return (struct thin_ahead){product->b + row * product->ldb, gaps ? product->ldb : 0};
+        return (struct thin_ahead){(const float *)product->b + row * product->ldb, gaps ? product->ldb : 0};
     if (!product->next)
         return (struct thin_ahead){NULL, 0};
-    const int64_t ld = product->ldnext ? product->ldnext : product->columns;
-    return (struct thin_ahead){product->next + (row - product->k) * ld, product->ldnext};
+    const int64_t step = product->next_step / (int64_t)sizeof(float), ld = step ? step : product->columns;
+    return (struct thin_ahead){(const float *)product->next + (row - product->k) * ld, step};
 }
 
-static void thin_product(const struct heed_thin_product *product) {
+static void thin_product_of_floats(const struct heed_thin_product *product) {
     const int64_t rows = larger(2, WINDOW_FLOATS / THIN_STEPS / product->columns) * THIN_STEPS;
     const struct thin_split split = thin_split_of(product->rows, product->columns);
     struct thin_window window = {
@@ -196,7 +196,7 @@ static void thin_product(const struct heed_thin_product *product) {
     for (int64_t row = 0; row < product->k; row += window.k) {
         window.k = min_i64(rows, product->k - row);
         window.a = product->a + row;
-        window.b = product->b + row * product->ldb;
+        window.b = (const float *)product->b + row * product->ldb;
         window.ahead = thin_ahead_at(product, row + window.k);
         const struct thin_ahead further = thin_ahead_at(product, row + window.k + rows);
         window.further = further.data ? (int64_t)((uintptr_t)further.data - (uintptr_t)window.ahead.data) : 0;
@@ -205,42 +205,104 @@ static void thin_product(const struct heed_thin_product *product) {
     }
 }
 
+/* Elements of 16 bits are widened before they are multiplied, a window at a time, which stays in L1: once for all rows.  Rows too
+ * long for it come in columns, four at least to a window. */
+enum { WIDENED_COLUMNS = WINDOW_FLOATS / 4 };
+
+/* Row `row` of b, or of what follows; NULL: none. */
+INLINE const char *thin_row_ahead(const enum heed_type type, const struct heed_thin_product *product, int64_t row) {
+    if (row < product->k)
+        return type_at(type, product->b, row * product->ldb);
+    const int64_t step = product->next_step ? product->next_step : product->columns * type_bytes(type);
+    return product->next ? (const char *)product->next + (row - product->k) * step : NULL;
+}
+
+/* window[p][j] = b[row + p][j].  Beside each row, the same row of the next window is fetched, and that of the one after it. */
+INLINE void thin_widen(const enum heed_type type, const struct heed_thin_product *product, int64_t row, int64_t rows, float *window,
+                       int64_t ld) {
+    const int64_t bytes = product->columns * type_bytes(type), end = min_i64(row + rows, product->k);
+    for (; row < end; row++, window += ld) {
+        const char *near = thin_row_ahead(type, product, row + rows), *far = thin_row_ahead(type, product, row + 2 * rows);
+        for (int64_t at = 0; near && at < bytes; at += HEED_LINE * (int64_t)sizeof(float))
+            __builtin_prefetch(near + at, 0, 3);
+        for (int64_t at = 0; far && at < bytes; at += HEED_LINE * (int64_t)sizeof(float))
+            __builtin_prefetch(far + at, 0, 2);
+        widen_rows_of(type, type_at(type, product->b, row * product->ldb), 0, 1, product->columns, window, 0);
+    }
+}
+
+/* Columns that fit. */
+INLINE void thin_product_widened(const enum heed_type type, const struct heed_thin_product *product) {
+    float window[WINDOW_FLOATS] __attribute__((aligned(64)));
+    const int64_t ld = (product->columns + HEED_LINE - 1) / HEED_LINE * HEED_LINE, rows = WINDOW_FLOATS / ld;
+    for (int64_t row = 0; row < product->k; row += rows) {
+        thin_widen(type, product, row, rows, window, ld);
+        thin_product_of_floats(&(struct heed_thin_product){.rows = product->rows,
+                                                           .columns = product->columns,
+                                                           .k = min_i64(rows, product->k - row),
+                                                           .a = product->a + row,
+                                                           .lda = product->lda,
+                                                           .b = window,
+                                                           .ldb = ld,
+                                                           .c = product->c,
+                                                           .ldc = product->ldc,
+                                                           .continues = product->continues || row > 0});
+    }
+}
+
+static void thin_product(const struct heed_thin_product *product) {
+    struct heed_thin_product part = *product;
+    if (product->type == HEED_F32) {
+        thin_product_of_floats(product);
+        return;
+    }
+    for (int j = 0; j < product->columns; j += WIDENED_COLUMNS) {
+        part.columns = smaller(WIDENED_COLUMNS, product->columns - j);
+        part.b = type_at(product->type, product->b, j);
+        part.c = product->c + j;
+        WITH_TYPE(product->type, thin_product_widened(TYPE, &part));
+    }
+}
+
 /* Rows of b that are transposed at a time, and elements of each: 16 KiB. */
 enum { TURNED_ROWS = 32, TURNED_DEPTH = 128 };
 
 /* turned[p][j] = b[j][p], [depth][TURNED_ROWS], of rows `first` up to `rows`.  Beside each square, as much of the rows ahead is
  * fetched. */
-INLINE void thin_turn(const float *b, int64_t ldb, const int first, const int rows, const int depth, const float *ahead,
-                      int64_t ldahead, float *turned) {
+INLINE void thin_turn(const enum heed_type type, const void *b, int64_t ldb, const int first, const int rows, const int depth,
+                      const char *ahead, int64_t ahead_step, float *turned) {
+    const int bytes = depth * (int)type_bytes(type);
     for (int j = 0; j < rows; j += VF_LANES)
         for (int p = 0, row = j; p < depth; p += VF_LANES) {
             vf r[VF_LANES];
             UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
-                j + i >= first && j + i < rows ? v_load_n(b + (j + i) * ldb + p, depth - p) : v_zero();
+                j + i >= first && j + i < rows ? load_type_n(type, type_at(type, b, (j + i) * ldb + p), depth - p) : v_zero();
             for (; ahead && (row - j) * depth < (p + VF_LANES) * VF_LANES; row++)
-                for (int at = 0; at < depth; at += HEED_LINE)
-                    __builtin_prefetch(ahead + row * ldahead + at, 0, 2);
+                for (int at = 0; at < bytes; at += HEED_LINE * (int)sizeof(float))
+                    __builtin_prefetch(ahead + row * ahead_step + at, 0, 2);
             v_transpose(r);
             UNROLL for (int i = 0; i < VF_LANES; i++) v_store(turned + (p + i) * TURNED_ROWS + j, r[i]);
         }
 }
 
-/* Beside the squares, rows ahead are fetched into L2; where they are one piece, the products then fetch them into L1 (decoding from
- * L3 takes 3 to 5 % less, from memory 1 %). */
-static void thin_product_transposed(const struct heed_thin_product *product) {
+/* Beside the squares, rows ahead are fetched into L2; where they are one piece of floats, the products then fetch them into L1
+ * (decoding from L3 takes 3 to 5 % less, from memory 1 %). */
+INLINE void thin_product_transposed_of(const enum heed_type type, const struct heed_thin_product *product) {
     float turned[TURNED_DEPTH * TURNED_ROWS] __attribute__((aligned(64)));
+    const int64_t step = product->ldb * type_bytes(type);
     for (int j = 0; j < product->columns; j += TURNED_ROWS) {
         const int columns = smaller(TURNED_ROWS, product->columns - j), skipped = larger(0, product->skipped - j);
         const struct thin_split split = thin_split_of(product->rows, columns);
         const bool inside = j + TURNED_ROWS < product->columns;
-        const float *b = product->b + j * product->ldb, *ahead = inside ? b + TURNED_ROWS * product->ldb : product->next;
-        const int64_t ldahead = inside ? product->ldb : product->ldnext;
-        for (int64_t p = 0; p < product->k; p += TURNED_DEPTH) {
+        const char *b = type_at(type, product->b, j * product->ldb), *ahead = inside ? b + TURNED_ROWS * step : product->next;
+        const int64_t ahead_step = inside ? step : product->next_step;
+        for (int64_t p = 0; p < product->k; p += TURNED_DEPTH, b += TURNED_DEPTH * type_bytes(type)) {
             const int depth = (int)min_i64(TURNED_DEPTH, product->k - p);
             if (skipped == 0 && columns == TURNED_ROWS && depth == TURNED_DEPTH && ahead)
-                thin_turn(b + p, product->ldb, 0, TURNED_ROWS, TURNED_DEPTH, ahead + p, ldahead, turned);
+                thin_turn(type, b, product->ldb, 0, TURNED_ROWS, TURNED_DEPTH, ahead, ahead_step, turned);
             else
-                thin_turn(b + p, product->ldb, skipped, columns, depth, ahead ? ahead + p : NULL, ldahead, turned);
+                thin_turn(type, b, product->ldb, skipped, columns, depth, ahead, ahead_step, turned);
+            const bool in_one_piece = type == HEED_F32 && ahead_step == depth * type_bytes(type);
             thin_tiles(&split, &(struct thin_window){.k = depth,
                                                      .a = product->a + p,
                                                      .lda = product->lda,
@@ -249,9 +311,14 @@ static void thin_product_transposed(const struct heed_thin_product *product) {
                                                      .c = product->c + j,
                                                      .ldc = product->ldc,
                                                      .continues = product->continues || p > 0,
-                                                     .ahead = {ldahead == depth ? ahead : NULL, 0}});
+                                                     .ahead = {in_one_piece ? (const void *)ahead : NULL, 0}});
+            ahead += ahead ? TURNED_DEPTH * type_bytes(type) : 0;
         }
     }
+}
+
+static void thin_product_transposed(const struct heed_thin_product *product) {
+    WITH_TYPE(product->type, thin_product_transposed_of(TYPE, product));
 }
 
 #endif

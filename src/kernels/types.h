@@ -20,39 +20,37 @@
         }                                                                                                                          \
     } while (0)
 
-/* The first n elements, as v_load_n and v_store_n have them. */
-INLINE vf load_type(const enum heed_type type, const void *p, int64_t n) {
+/* A vector of elements, or its first n, as v_load_n and v_store_n have them. */
+INLINE vf load_type(const enum heed_type type, const void *p) {
     if (type == HEED_F32)
-        return n >= VF_LANES ? v_load(p) : v_load_n(p, n);
-    const vh x = n >= VF_LANES ? v_load_half(p) : v_load_half_n(p, n);
-    return type == HEED_BF16 ? v_widen_bf16(x) : v_widen_f16(x);
+        return v_load(p);
+    return type == HEED_BF16 ? v_widen_bf16(v_load_half(p)) : v_widen_f16(v_load_half(p));
 }
-
-INLINE void store_half(uint16_t *p, vh x, int64_t n) {
-    if (n >= VF_LANES)
-        v_store_half(p, x);
-    else
-        v_store_half_n(p, x, n);
+INLINE vf load_type_n(const enum heed_type type, const void *p, int64_t n) {
+    if (type == HEED_F32)
+        return v_load_n(p, n);
+    return type == HEED_BF16 ? v_widen_bf16(v_load_half_n(p, n)) : v_widen_f16(v_load_half_n(p, n));
 }
-
-INLINE void store_type(const enum heed_type type, void *p, vf x, int64_t n) {
-    if (type == HEED_BF16)
-        store_half(p, v_round_bf16(x), n);
-    else if (type == HEED_F16)
-        store_half(p, v_round_f16(x), n);
-    else if (n >= VF_LANES)
+INLINE void store_type(const enum heed_type type, void *p, vf x) {
+    if (type == HEED_F32)
         v_store(p, x);
     else
+        v_store_half(p, type == HEED_BF16 ? v_round_bf16(x) : v_round_f16(x));
+}
+INLINE void store_type_n(const enum heed_type type, void *p, vf x, int64_t n) {
+    if (type == HEED_F32)
         v_store_n(p, x, n);
+    else
+        v_store_half_n(p, type == HEED_BF16 ? v_round_bf16(x) : v_round_f16(x), n);
 }
 
 INLINE void widen_rows_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy) {
     for (int64_t row = 0; row < rows; row++, y += ldy) {
         const void *from = type_at(type, x, row * ldx);
         int64_t i = 0;
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, load_type(type, type_at(type, from, i), VF_LANES));
+        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, load_type(type, type_at(type, from, i)));
         if (i < n)
-            v_store_n(y + i, load_type(type, type_at(type, from, i), n - i), n - i);
+            v_store_n(y + i, load_type_n(type, type_at(type, from, i), n - i), n - i);
     }
 }
 
@@ -64,10 +62,9 @@ INLINE void round_rows_of(const enum heed_type type, const float *x, int64_t ldx
     for (int64_t row = 0; row < rows; row++, x += ldx) {
         void *to = type_at_output(type, y, row * ldy);
         int64_t i = 0;
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES)
-            store_type(type, type_at_output(type, to, i), v_one_nan(v_load(x + i)), VF_LANES);
+        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) store_type(type, type_at_output(type, to, i), v_one_nan(v_load(x + i)));
         if (i < n)
-            store_type(type, type_at_output(type, to, i), v_one_nan(v_load_n(x + i, n - i)), n - i);
+            store_type_n(type, type_at_output(type, to, i), v_one_nan(v_load_n(x + i, n - i)), n - i);
     }
 }
 

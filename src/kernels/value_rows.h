@@ -58,7 +58,7 @@ INLINE void value_merge(const int rows, const int vectors, vf acc[][TILE_VECTORS
 INLINE void value_prefix_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int64_t column) {
     vf acc[TILE_ROWS][TILE_VECTORS];
     const struct value_tile tile = value_tile_at(all, row, column);
-    const float *value = *all->values + tile.column;
+    const float *value = (const float *)*all->values + tile.column;
     tile_zero(rows, vectors, acc);
     tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, value, tile.ldv, tile.ends[0]);
     value_edge(rows, vectors, acc, &tile, false, value, tile.ends[0], tile.ends[rows - 1]);
@@ -73,13 +73,13 @@ INLINE void value_pieces_body(const int rows, const int vectors, const struct he
     const int any_begin = tile.begins[0], any_end = tile.ends[rows - 1];
     const bool common = tile.begins[rows - 1] < tile.ends[0];
     const int all_begin = common ? tile.begins[rows - 1] : any_end, all_end = common ? tile.ends[0] : any_end;
-    const float *const *piece = all->values;
+    const void *const *piece = all->values;
     tile_zero(rows, vectors, acc);
     NO_UNROLL for (int start = 0; start < any_end; start += all->piece_keys, piece++) {
         const int stop = start + all->piece_keys;
         if (stop <= any_begin)
             continue;
-        const float *value = *piece + tile.column - start * tile.ldv;
+        const float *value = (const float *)*piece + tile.column - start * tile.ldv;
         value_edge(rows, vectors, acc, &tile, true, value, larger(any_begin, start), smaller(all_begin, smaller(any_end, stop)));
         const int from = larger(all_begin, start), to = smaller(all_end, stop);
         if (from < to)
@@ -99,7 +99,7 @@ INLINE void value_whole_body(const int rows, const int vectors, const struct hee
         vf acc[TALL_ROWS][TILE_VECTORS];
         const struct value_tile tile = value_tile_at(all, row, column);
         tile_zero(rows, vectors, acc);
-        tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, *all->values + tile.column, tile.ldv, tile.ends[0]);
+        tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, (const float *)*all->values + tile.column, tile.ldv, tile.ends[0]);
         value_merge(rows, vectors, acc, &tile, row);
         column += vectors * VF_LANES;
         const bool next_row = column >= to;

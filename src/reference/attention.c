@@ -98,7 +98,8 @@ static double relative_bias(const struct heed_relative *relative, int64_t h, int
 }
 
 static const float *element(const struct heed_input *input, bool packed, int64_t b, int64_t h, int64_t token) {
-    return input->data + (packed ? 0 : b * input->batch_stride) + h * input->head_stride + token * input->token_stride;
+    return (const float *)input->data + (packed ? 0 : b * input->batch_stride) + h * input->head_stride +
+           token * input->token_stride;
 }
 
 static int64_t kv_head_of(const struct heed_attention *attention, int64_t h) {

@@ -43,10 +43,10 @@ static struct token token_at(const struct heed_kv_append *r, int64_t b, int64_t 
     float *head = c->data + page * heed_kv_page_floats(c) + h * c->page_tokens * (c->head_dim + token.padded);
     token.keys = head + in_page / token.width * token.width * c->head_dim + in_page % token.width;
     token.values = head + c->page_tokens * c->head_dim + in_page * token.padded;
-    token.key = r->key.data + (b > 0 && !r->starts ? b * r->key.batch_stride : 0) + (h > 0 ? h * r->key.head_stride : 0) +
-                (row > 0 ? row * r->key.token_stride : 0);
-    token.value = r->value.data + (b > 0 && !r->starts ? b * r->value.batch_stride : 0) + (h > 0 ? h * r->value.head_stride : 0) +
-                  (row > 0 ? row * r->value.token_stride : 0);
+    token.key = (const float *)r->key.data + (b > 0 && !r->starts ? b * r->key.batch_stride : 0) +
+                (h > 0 ? h * r->key.head_stride : 0) + (row > 0 ? row * r->key.token_stride : 0);
+    token.value = (const float *)r->value.data + (b > 0 && !r->starts ? b * r->value.batch_stride : 0) +
+                  (h > 0 ? h * r->value.head_stride : 0) + (row > 0 ? row * r->value.token_stride : 0);
     if (r->rope.pairs > 0) {
         token.cos = r->rope.cos + (position > 0 ? position * r->rope.table_stride : 0);
         token.sin = r->rope.sin + (position > 0 ? position * r->rope.table_stride : 0);

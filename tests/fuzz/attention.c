@@ -92,8 +92,8 @@ static void must_equal_serial_scalar(struct attention_fuzz *f, const struct heed
 
 /* Packed rows as one sequence of all of them. */
 static struct heed_input as_input(const struct heed_output *view, bool packed, int64_t first) {
-    return (struct heed_input){first > 0 ? view->data + first * view->token_stride : view->data, packed ? 0 : view->batch_stride,
-                               view->head_stride, view->token_stride};
+    return (struct heed_input){first > 0 ? (const float *)view->data + first * view->token_stride : view->data,
+                               packed ? 0 : view->batch_stride, view->head_stride, view->token_stride, HEED_F32};
 }
 
 static void must_be_merged(const struct heed_output *view, const float *merged, const struct heed_merge *merge, int64_t width,
@@ -101,12 +101,16 @@ static void must_be_merged(const struct heed_output *view, const float *merged, 
     for (int64_t row = 0; view->data && row < merge->batch * merge->num_heads * merge->query_tokens; row++) {
         const int64_t b = row / (merge->num_heads * merge->query_tokens), h = row / merge->query_tokens % merge->num_heads,
                       i = row % merge->query_tokens + first;
-        const float *got = view->data + (b > 0 ? b * view->batch_stride : 0) + (h > 0 ? h * view->head_stride : 0) +
-                           (i > 0 ? i * view->token_stride : 0);
-        const char *problem = compare(SAME_BITS, merged + row * width, got, 1, width);
-        if (problem)
-            fuzz_fail("merged %s of sequence %lld, head %lld, token %lld: %s", name, (long long)b, (long long)h, (long long)i,
-                      problem);
+        const int64_t at =
+            (b > 0 ? b * view->batch_stride : 0) + (h > 0 ? h * view->head_stride : 0) + (i > 0 ? i * view->token_stride : 0);
+        for (int64_t d = 0; d < width; d++) {
+            const float got = fuzz_value(view->type, view->data, at + d), exact = merged[row * width + d];
+            const uint16_t half = view->type == HEED_F32 ? 0 : fuzz_half(view->type, exact);
+            const float want = view->type == HEED_F32 ? exact : fuzz_value(view->type, &half, 0);
+            if (memcmp(&got, &want, sizeof got) != 0)
+                fuzz_fail("merged %s of sequence %lld, head %lld, token %lld, column %lld: %a, but attention has %a", name,
+                          (long long)b, (long long)h, (long long)i, (long long)d, (double)want, (double)got);
+        }
     }
 }
 
@@ -125,9 +129,9 @@ static void check_states(const struct attention_fuzz *f, int64_t split) {
                                          .sum = as_input(&r->states.sum, packed, first)}};
     parts[1] = parts[0];
     parts[1].chunks = chunks - split;
-    parts[1].output.data += split * r->value_dim;
-    parts[1].max.data += split;
-    parts[1].sum.data += split;
+    parts[1].output.data = (const float *)parts[1].output.data + split * r->value_dim;
+    parts[1].max.data = (const float *)parts[1].max.data + split;
+    parts[1].sum.data = (const float *)parts[1].sum.data + split;
     struct heed_merge merge = {.batch = packed ? 1 : r->batch,
                                .num_heads = r->num_heads,
                                .query_tokens = queries,
@@ -140,8 +144,8 @@ static void check_states(const struct attention_fuzz *f, int64_t split) {
     if (!output || !lse)
         fuzz_fail("no memory");
     merge.output = (struct heed_output){output, merge.num_heads * merge.query_tokens * r->value_dim,
-                                        merge.query_tokens * r->value_dim, r->value_dim};
-    merge.lse = (struct heed_output){lse, merge.num_heads * merge.query_tokens, merge.query_tokens, 1};
+                                        merge.query_tokens * r->value_dim, r->value_dim, HEED_F32};
+    merge.lse = (struct heed_output){lse, merge.num_heads * merge.query_tokens, merge.query_tokens, 1, HEED_F32};
     if (heed_merge_states(&merge, &f->how.exec) != HEED_OK)
         fuzz_fail("heed_merge_states: %s", heed_error_message());
     must_be_merged(&r->output, output, &merge, r->value_dim, first, "output");

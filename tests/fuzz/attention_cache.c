@@ -69,10 +69,10 @@ static void append(const struct attention_fuzz *f, int64_t b, int64_t from, int6
         .batch = 1,
         .tokens = tokens,
         .positions = &position,
-        .key = {r->key.data + (b ? b * r->key.batch_stride : 0) + (from ? from * r->key.token_stride : 0), 0, r->key.head_stride,
-                r->key.token_stride},
-        .value = {r->value.data + (b ? b * r->value.batch_stride : 0) + (from ? from * r->value.token_stride : 0), 0,
-                  r->value.head_stride, r->value.token_stride},
+        .key = {(const float *)r->key.data + (b ? b * r->key.batch_stride : 0) + (from ? from * r->key.token_stride : 0), 0,
+                r->key.head_stride, r->key.token_stride, HEED_F32},
+        .value = {(const float *)r->value.data + (b ? b * r->value.batch_stride : 0) + (from ? from * r->value.token_stride : 0), 0,
+                  r->value.head_stride, r->value.token_stride, HEED_F32},
         .cache = &cache};
     if (heed_kv_append(&request, NULL) != HEED_OK)
         fuzz_fail("heed_kv_append: %s", heed_error_message());

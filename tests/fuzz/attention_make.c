@@ -135,7 +135,7 @@ static struct heed_input make_input(struct input *in, struct attention_fuzz *f, 
     const struct shape shape = {name, {packed ? 1 : f->request.batch, heads, tokens}, width, packed, false};
     int64_t stride[3];
     const float *data = make_tensor(in, f, &shape, stride);
-    return (struct heed_input){data, stride[0], stride[1], stride[2]};
+    return (struct heed_input){data, stride[0], stride[1], stride[2], HEED_F32};
 }
 
 static struct heed_output make_output(struct input *in, struct attention_fuzz *f, const char *name, int64_t width) {
@@ -144,7 +144,7 @@ static struct heed_output make_output(struct input *in, struct attention_fuzz *f
         name, {packed ? 1 : f->request.batch, f->request.num_heads, f->request.query_tokens}, width, packed, true};
     int64_t stride[3];
     float *data = make_tensor(in, f, &shape, stride);
-    return (struct heed_output){data, stride[0], stride[1], stride[2]};
+    return (struct heed_output){data, stride[0], stride[1], stride[2], HEED_F32};
 }
 
 static float *make_floats(struct input *in, struct attention_fuzz *f, const char *name, int64_t n) {
@@ -160,10 +160,10 @@ static void make_fused(struct input *in, struct attention_fuzz *f) {
     const int64_t q = r->num_heads * r->head_dim, k = r->num_kv_heads * r->head_dim, v = r->num_kv_heads * r->value_dim,
                   token = q + k + v + r->num_heads * r->value_dim, batch = r->query_tokens * token;
     float *data = make_floats(in, f, "query, key, value, output", r->batch * batch);
-    r->query = (struct heed_input){data, batch, r->head_dim, token};
-    r->key = (struct heed_input){data + q, batch, r->head_dim, token};
-    r->value = (struct heed_input){data + q + k, batch, r->value_dim, token};
-    r->output = (struct heed_output){data + q + k + v, batch, r->value_dim, token};
+    r->query = (struct heed_input){data, batch, r->head_dim, token, HEED_F32};
+    r->key = (struct heed_input){data + q, batch, r->head_dim, token, HEED_F32};
+    r->value = (struct heed_input){data + q + k, batch, r->value_dim, token, HEED_F32};
+    r->output = (struct heed_output){data + q + k + v, batch, r->value_dim, token, HEED_F32};
 }
 
 static void make_inputs(struct input *in, struct attention_fuzz *f) {
@@ -337,7 +337,7 @@ static void make_mass(struct input *in, struct attention_fuzz *f) {
     const struct shape shape = {"mass", {r->batch, r->num_heads, 1}, ref_columns(r), false, true};
     int64_t stride[3];
     float *data = make_tensor(in, f, &shape, stride);
-    r->mass = (struct heed_output){data, stride[0], stride[1], take_hostile(in)};
+    r->mass = (struct heed_output){data, stride[0], stride[1], take_hostile(in), HEED_F32};
     r->mass_queries = take_chance(in, 2) ? take_range(in, 0, r->query_tokens + 1) : 0;
 }
 
@@ -379,5 +379,6 @@ void make_attention(struct input *in, struct attention_fuzz *f) {
     f->plain = f->request;
     if (take_chance(in, 3))
         make_cache(in, f);
+    make_types(in, f);
     take_how(in, &f->how);
 }

@@ -34,46 +34,63 @@ static void mark_array(struct marking *m, const void *data, int64_t count, size_
     mark(m, &(struct rows){data, {1, 1, 1}, {0, 0, 0}, stride_bytes(count, 2, element)}, ROLE_INPUT);
 }
 
-/* Tokens [first, first + tokens) of a sequence. */
-static void mark_view(struct marking *m, const float *data, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
-                      const int64_t count[3], int64_t width, enum role role) {
-    const struct rows rows = {data,
+/* The elements of a view. */
+struct elements {
+    const char *data;
+    int64_t stride[3]; /* of batch, heads, tokens */
+    int64_t bytes;     /* of one */
+};
+
+static struct elements elements_of(const struct heed_input *view) {
+    return (struct elements){
+        view->data, {view->batch_stride, view->head_stride, view->token_stride}, view->type == HEED_F32 ? 4 : 2};
+}
+
+static struct elements results_of(const struct heed_output *view) {
+    return elements_of(&(struct heed_input){view->data, view->batch_stride, view->head_stride, view->token_stride, view->type});
+}
+
+static void mark_view(struct marking *m, const struct elements *view, const int64_t count[3], int64_t width, enum role role) {
+    const size_t element = (size_t)view->bytes;
+    const struct rows rows = {view->data,
                               {count[0], count[1], count[2]},
-                              {stride_bytes(batch_stride, count[0], sizeof(float)),
-                               stride_bytes(head_stride, count[1], sizeof(float)),
-                               stride_bytes(token_stride, count[2], sizeof(float))},
-                              width * (int64_t)sizeof(float)};
+                              {stride_bytes(view->stride[0], count[0], element), stride_bytes(view->stride[1], count[1], element),
+                               stride_bytes(view->stride[2], count[2], element)},
+                              width * view->bytes};
     mark(m, &rows, role);
 }
 
-static const float *token_of(const float *data, int64_t token, int64_t stride) { return token > 0 ? data + token * stride : data; }
+/* From some token of some sequence on. */
+static struct elements from_token(struct elements view, int64_t b, int64_t token) {
+    view.data += b > 0 ? b * view.stride[0] * view.bytes : 0;
+    view.data += token > 0 ? token * view.stride[2] * view.bytes : 0;
+    return view;
+}
 
 /* Rows of the tokens that belong to a sequence. */
-static void mark_queries(struct marking *m, const float *data, const int64_t stride[3], int64_t width, enum role role) {
+static void mark_queries(struct marking *m, struct elements view, int64_t width, enum role role) {
     const struct heed_attention *r = m->request;
-    if (!data)
+    if (!view.data)
         return;
     if (!r->query_starts) {
-        mark_view(m, data, stride[0], stride[1], stride[2], (const int64_t[]){r->batch, r->num_heads, r->query_tokens}, width,
-                  role);
+        mark_view(m, &view, (const int64_t[]){r->batch, r->num_heads, r->query_tokens}, width, role);
         return;
     }
     const int64_t first = r->query_starts[0], tokens = r->query_starts[r->batch] - first;
+    view = from_token(view, 0, first);
     if (tokens > 0)
-        mark_view(m, token_of(data, first, stride[2]), 0, stride[1], stride[2], (const int64_t[]){1, r->num_heads, tokens}, width,
-                  role);
+        mark_view(m, &view, (const int64_t[]){1, r->num_heads, tokens}, width, role);
 }
 
 /* Rows of the keys that a query sees. */
-static void mark_keys(struct marking *m, const struct heed_input *view, int64_t width) {
+static void mark_keys(struct marking *m, const struct elements *view, int64_t width) {
     const struct heed_attention *r = m->request;
     for (int64_t b = 0; b < r->batch; b++) {
         const struct ref_sequence s = ref_sequence_of(r, b);
         for (int64_t j = 0; j < s.keys; j++) {
-            const float *data = r->key_starts || b == 0 ? view->data : view->data + b * view->batch_stride;
+            const struct elements key = from_token(*view, r->key_starts ? 0 : b, s.first_key + j);
             if (key_is_seen(r, b, j))
-                mark_view(m, token_of(data, s.first_key + j, view->token_stride), 0, view->head_stride, 0,
-                          (const int64_t[]){1, r->num_kv_heads, 1}, width, ROLE_INPUT);
+                mark_view(m, &key, (const int64_t[]){1, r->num_kv_heads, 1}, width, ROLE_INPUT);
         }
     }
 }
@@ -160,13 +177,13 @@ static void mark_inputs(struct marking *m) {
     const struct heed_attention *r = m->request;
     mark_array(m, r->alibi_slopes, r->num_heads, sizeof(float));
     mark_array(m, r->sinks, r->num_heads, sizeof(float));
-    mark_queries(m, r->query.data, (const int64_t[]){r->query.batch_stride, r->query.head_stride, r->query.token_stride},
-                 r->head_dim, ROLE_INPUT);
+    const struct elements key = elements_of(&r->key), value = elements_of(&r->value);
+    mark_queries(m, elements_of(&r->query), r->head_dim, ROLE_INPUT);
     if (r->cache) {
         mark_cache(m);
     } else {
-        mark_keys(m, &r->key, r->head_dim);
-        mark_keys(m, &r->value, r->value_dim);
+        mark_keys(m, &key, r->head_dim);
+        mark_keys(m, &value, r->value_dim);
     }
     mark_masks(m);
 }
@@ -184,13 +201,12 @@ static void mark_outputs(struct marking *m) {
                    {&r->states.output, chunks * r->value_dim},
                    {&r->states.max, chunks},
                    {&r->states.sum, chunks}};
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
-        const struct heed_output *view = outputs[i].view;
-        mark_queries(m, view->data, (const int64_t[]){view->batch_stride, view->head_stride, view->token_stride}, outputs[i].width,
-                     ROLE_OUTPUT);
-    }
-    mark_view(m, r->mass.data, r->mass.batch_stride, r->mass.head_stride, 0, (const int64_t[]){r->batch, r->num_heads, 1}, columns,
-              ROLE_OUTPUT);
+    struct elements mass = results_of(&r->mass);
+    mass.stride[2] = 0;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        mark_queries(m, results_of(outputs[i].view), outputs[i].width, ROLE_OUTPUT);
+    if (mass.data)
+        mark_view(m, &mass, (const int64_t[]){r->batch, r->num_heads, 1}, columns, ROLE_OUTPUT);
 }
 
 enum marked mark_attention(struct memory *memory, const struct heed_attention *request) {
@@ -221,6 +237,7 @@ void print_attention(FILE *file, const void *request) {
             "  key_position %" PRId64 "%s, alignment %d, softcap %g, tree.keys %" PRId64 ", mass_queries %" PRId64 ", stage %d\n",
             r->key_position, r->causal ? ", causal" : "", (int)r->alignment, (double)r->softcap, r->tree.keys, r->mass_queries,
             (int)r->score_stage);
+    fprintf(file, "  types %d %d %d %d\n", (int)r->query.type, (int)r->key.type, (int)r->value.type, (int)r->output.type);
     if (r->window.on)
         fprintf(file, "  window %" PRId64 " %" PRId64 "\n", r->window.left, r->window.right);
     const struct {

@@ -8,10 +8,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define U     0x1p-24
-#define TINY  0x1p-149
-#define FLUSH 0x1p-124
-#define LOG2E 1.4426950408889634
+#define U        0x1p-24
+#define TINY     0x1p-149
+#define FLUSH    0x1p-124
+#define LOG2E    1.4426950408889634
+#define F16_MOST 65504.0
 
 static double gamma_of(int64_t n) { return (double)n * U / (1 - (double)n * U); }
 
@@ -141,9 +142,26 @@ static void must_be_near(const struct row *row, const char *what, int64_t at, fl
 }
 
 static const float *result_of(const struct row *row, const struct heed_output *view) {
-    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride};
+    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride, HEED_F32};
     const struct heed_attention *a = &row->f->plain;
     return row_of(&input, a->query_starts, row->b, row->h, ref_sequence_of(a, row->b).first_query + row->i);
+}
+
+/* An element of the output, of any type. */
+static float output_of(const struct row *row, int64_t d) {
+    const struct heed_attention *a = &row->f->plain;
+    const struct heed_output *view = &a->output;
+    const int64_t token = ref_sequence_of(a, row->b).first_query + row->i;
+    const int64_t at = (row->b > 0 && !a->query_starts ? row->b * view->batch_stride : 0) +
+                       (row->h > 0 ? row->h * view->head_stride : 0) + (token > 0 ? token * view->token_stride : 0);
+    return fuzz_value(view->type, view->data, at + d);
+}
+
+/* Half a unit of the last place of the type for what is nearly x: of its 8 or 11 bits, or of its denormals. */
+static double rounding_error(enum heed_type type, double x) {
+    if (type == HEED_F32)
+        return 0;
+    return type == HEED_BF16 ? fabs(x) * 0x1p-8 + 0x1p-134 : fabs(x) * 0x1p-11 + 0x1p-25;
 }
 
 /* Sums: 256 fmas in a chunk, or 20 additions; two operations for each chunk; then 1 / sum and the product. */
@@ -161,7 +179,9 @@ static void check_output(const struct row *row) {
             const double off = weight_error(row, j), v = fabs((double)value[d]);
             bound += v > 0 ? (off + gamma * (row->p[j] + off)) * v : 0;
         }
-        must_be_near(row, "output", d, result_of(row, &a->output)[d], row->output[d], bound);
+        bound += rounding_error(a->output.type, fabs(row->output[d]) + bound);
+        if (a->output.type != HEED_F16 || fabs(row->output[d]) + bound < F16_MOST)
+            must_be_near(row, "output", d, output_of(row, d), row->output[d], bound);
     }
 }
 
@@ -218,7 +238,7 @@ static void check_head(struct row *row, const struct ref_attention_result *want)
     struct mass mass = {new_array(row->columns), new_array(row->columns)};
     for (row->i = 0; row->i < queries; row->i++)
         check_row(row, want, &mass);
-    const struct heed_input view = {a->mass.data, a->mass.batch_stride, a->mass.head_stride, 0};
+    const struct heed_input view = {a->mass.data, a->mass.batch_stride, a->mass.head_stride, 0, HEED_F32};
     for (int64_t j = 0; a->mass.data && j < row->columns; j++)
         must_be_near(row, "mass", j, row_of(&view, false, row->b, row->h, 0)[j], mass.sum[j],
                      mass.bound[j] + gamma_of(queries + 1) * (mass.sum[j] + mass.bound[j]));

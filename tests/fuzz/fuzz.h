@@ -116,6 +116,10 @@ struct attention_fuzz {
 /* A valid request: attention_make.c, attention_cache.c. */
 void make_attention(struct input *in, struct attention_fuzz *f);
 void make_cache(struct input *in, struct attention_fuzz *f);
+/* Some tensors stored in 16 bits: attention_types.c.  The plain request then has what these hold, but the same output. */
+void make_types(struct input *in, struct attention_fuzz *f);
+uint16_t fuzz_half(enum heed_type type, float x);
+float fuzz_value(enum heed_type type, const void *data, int64_t i);
 void print_attention(FILE *file, const void *request);
 /* Roles for all that a request reads and writes: attention_mark.c. */
 enum marked mark_attention(struct memory *memory, const struct heed_attention *request);

@@ -27,7 +27,7 @@ static enum marked mark_view(struct memory *memory, const struct heed_merge *r, 
 }
 
 static enum marked mark_output(struct memory *memory, const struct heed_merge *r, const struct heed_output *view, int64_t width) {
-    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride};
+    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride, HEED_F32};
     return view->data ? mark_view(memory, r, &input, width, ROLE_OUTPUT) : MARKED;
 }
 
@@ -73,8 +73,8 @@ static void check_merge(const struct memory *memory, const void *request) {
         return;
     for (int64_t i = 0; i < r->parts; i++)
         chunks += r->part[i].chunks;
-    if (chunks == 0 && !r->sinks && r->lse.data && *r->lse.data != -INFINITY)
-        fuzz_fail("nothing has a log-sum-exp of %g", (double)*r->lse.data);
+    if (chunks == 0 && !r->sinks && r->lse.data && *(const float *)r->lse.data != -INFINITY)
+        fuzz_fail("nothing has a log-sum-exp of %g", (double)*(const float *)r->lse.data);
 }
 
 static int64_t stride_of(struct input *in, int64_t least) { return least + (take_chance(in, 4) ? take_range(in, 1, 3) : 0); }
@@ -99,14 +99,14 @@ static struct heed_input make_input(struct input *in, struct memory *memory, con
                                     int64_t width) {
     int64_t stride[3];
     const float *data = make_view(in, memory, name, r, width, false, stride);
-    return (struct heed_input){data, stride[0], stride[1], stride[2]};
+    return (struct heed_input){data, stride[0], stride[1], stride[2], HEED_F32};
 }
 
 static struct heed_output make_output(struct input *in, struct memory *memory, const char *name, const struct heed_merge *r,
                                       int64_t width) {
     int64_t stride[3];
     float *data = make_view(in, memory, name, r, width, true, stride);
-    return (struct heed_output){data, stride[0], stride[1], stride[2]};
+    return (struct heed_output){data, stride[0], stride[1], stride[2], HEED_F32};
 }
 
 void fuzz_merge(struct input *in) {

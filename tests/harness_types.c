@@ -1,0 +1,68 @@
+/* Cases of attention stored in 16 bits, and their results as floats; harness_attention.h says what for. */
+#include "harness_attention.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint16_t half_of(enum heed_type type, float x) { return type == HEED_BF16 ? ref_round_bf16((double)x) : ref_round_f16((double)x); }
+
+/* The only NaN that half_of makes is the one of heed. */
+float float_of_half(enum heed_type type, uint16_t x) {
+    const double wide = type == HEED_BF16 ? ref_widen_bf16(x) : ref_widen_f16(x);
+    return isnan(wide) ? __builtin_nanf("") : (float)wide;
+}
+
+void round_floats(enum heed_type type, float *x, int64_t n) {
+    for (int64_t i = 0; type != HEED_F32 && i < n; i++)
+        x[i] = float_of_half(type, half_of(type, x[i]));
+}
+
+void round_output(const struct attention_case *c, struct attention_result *result) {
+    if (c->wants[OUTPUT])
+        round_floats(c->types.output, result->part[OUTPUT], result_count(&c->request, OUTPUT));
+}
+
+void use_types(struct attention_case *c, struct attention_types types) {
+    const struct heed_attention *r = &c->request;
+    c->types = types;
+    round_floats(types.query, values_of(&r->query), (r->query_starts ? 1 : r->batch) * r->query.batch_stride);
+    round_floats(types.key, values_of(&r->key), (r->key_starts ? 1 : r->batch) * r->key.batch_stride);
+    round_floats(types.value, values_of(&r->value), (r->key_starts ? 1 : r->batch) * r->value.batch_stride);
+}
+
+static float *row_at(const struct tensor *t, int64_t n) {
+    return t->data + n / (t->size[1] * t->size[2]) * t->stride[0] + n / t->size[2] % t->size[1] * t->stride[1] +
+           n % t->size[2] * t->stride[2];
+}
+
+/* Where a row ends after an odd number of halves: the other half of its last float. */
+static char *row_end(const struct tensor *t, int64_t n, int64_t columns) {
+    return (char *)row_at(t, n) + (size_t)columns * sizeof(uint16_t);
+}
+
+static int64_t rows_of(const struct tensor *t) { return t->size[0] * t->size[1] * t->size[2]; }
+
+const char *check_row_ends(const struct tensor *t, int64_t columns) {
+    const uint16_t poison = POISON >> 16;
+    for (int64_t n = 0; columns % 2 && n < rows_of(t); n++)
+        if (memcmp(row_end(t, n, columns), &poison, sizeof poison) != 0)
+            return "wrote after the end of a row";
+    return NULL;
+}
+
+const char *take_halves(struct tensor *t, enum heed_type type, int64_t columns, float *values) {
+    const int64_t rows = rows_of(t);
+    float *packed = new_floats(rows * t->size[3]);
+    for (int64_t n = 0; columns % 2 && n < rows; n++)
+        memset(row_end(t, n, columns), 0, sizeof(uint16_t)); /* counts as written */
+    const char *problem = tensor_take(t, packed);
+    for (int64_t n = 0; n < rows && !problem; n++)
+        for (int64_t j = 0; j < columns; j++) {
+            uint16_t half;
+            memcpy(&half, (const char *)(packed + n * t->size[3]) + (size_t)j * sizeof half, sizeof half);
+            values[n * columns + j] = float_of_half(type, half);
+        }
+    free(packed);
+    return problem;
+}
