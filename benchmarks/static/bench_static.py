@@ -40,7 +40,7 @@ KERNELS = {
     "gemm_tile": (r"gemm_tile_\dx\d", Instruction.is_fma),
     "exp_rows": ("exp_rows", Instruction.is_fma),
     "softmax_row": ("softmax_row", Instruction.is_fma),
-    "pack_transposed": ("pack_transposed", Instruction.is_shuffle),
+    "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
 }
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
 BOUNDS_HEAD = """\
