@@ -199,7 +199,7 @@ void Buffer::fill(float amplitude, uint64_t seed) {
 }
 
 std::string Benchmark::name() const {
-    return request.group + "/" + isa + "/f32/" + request.shape + "/threads:" + std::to_string(threads);
+    return request.group + "/" + isa + "/" + request.dtype_and_shape() + "/threads:" + std::to_string(threads);
 }
 
 void add(const Request &request, const std::string &isa, int threads) {

@@ -77,7 +77,8 @@ struct Curve {
 
 /* A request before it has data.  Flops are useful ones, bytes are what a perfect cache would read and write. */
 struct Request {
-    std::string group, shape;
+    std::string group, shape, dtype = "f32"; /* dtype: of the inputs */
+    std::string dtype_and_shape() const { return dtype + "/" + shape; }
     std::string label; /* in pictures, of those that stand for their kind; empty: of no other */
     Curve curve;       /* length 0: none */
     double flops = 0, bytes = 0;

@@ -17,7 +17,7 @@ double size_of(const Request &request) { return request.figure == Figure::bytes 
 
 const Result *Results::find(const Request &request, const std::string &isa, int threads) const {
     for (const Result &result : all_)
-        if (is_on(result, request.group, isa, threads) && result.request().shape == request.shape)
+        if (is_on(result, request.group, isa, threads) && result.request().dtype_and_shape() == request.dtype_and_shape())
             return &result;
     return nullptr;
 }

@@ -10,7 +10,7 @@ namespace {
 
 const int cell_width = 28;
 
-/* What one table shows: the shapes in the order of the run. */
+/* What one table shows: types and shapes in the order of the run. */
 struct Table {
     std::string group;
     int threads;
@@ -36,7 +36,8 @@ std::vector<Table> tables_of(const Results &results) {
         auto table = std::find_if(tables.begin(), tables.end(), [&result](const Table &each) { return belongs(result, each); });
         if (table == tables.end())
             table = tables.insert(table, {result.request().group, result.benchmark->threads, result.request().figure, {}, {}});
-        add_once(table->requests, &result.request(), [](const Request *a, const Request *b) { return a->shape == b->shape; });
+        add_once(table->requests, &result.request(),
+                 [](const Request *a, const Request *b) { return a->dtype_and_shape() == b->dtype_and_shape(); });
         add_once(table->isas, result.benchmark->isa, std::equal_to<std::string>());
         table->has_prices |= result.price.median > 0;
     }
@@ -59,7 +60,8 @@ std::string ratio_to_scalar(const Results &results, const Result &result) {
         return "-";
     const double ratio = slowness(*scalar) / slowness(result);
     char text[32];
-    std::snprintf(text, sizeof text, "%s%.*fx", scalar->request().shape == request.shape ? "" : "~", ratio < 10 ? 1 : 0, ratio);
+    std::snprintf(text, sizeof text, "%s%.*fx", scalar == results.find(request, "scalar", result.benchmark->threads) ? "" : "~",
+                  ratio < 10 ? 1 : 0, ratio);
     return text;
 }
 
@@ -77,12 +79,12 @@ std::string cell(const Results &results, const Result &result, bool has_prices) 
 
 void print_table(const Results &results, const Table &table) {
     const char *units[] = {"GFLOP/s", "GB/s", "time"};
-    std::printf("\n%s, f32, threads:%d: %s, of_limit, ratio to scalar%s\n%-50s", table.group.c_str(), table.threads,
+    std::printf("\n%s, threads:%d: %s, of_limit, ratio to scalar%s\n%-50s", table.group.c_str(), table.threads,
                 units[static_cast<int>(table.figure)], table.has_prices ? ", price" : "", "");
     for (const std::string &isa : table.isas)
         std::printf("  %*s", cell_width, isa.c_str());
     for (const Request *request : table.requests) {
-        std::printf("\n%-50s", request->shape.c_str());
+        std::printf("\n%-50s", request->dtype_and_shape().c_str());
         for (const std::string &isa : table.isas) {
             const Result *found = results.find(*request, isa, table.threads);
             std::printf("  %*s", cell_width, found ? cell(results, *found, table.has_prices).c_str() : "-");
