@@ -31,6 +31,7 @@ struct Running {
     const Benchmark *benchmark = nullptr;
     std::string error;
     std::unique_ptr<Work> work, plain;
+    std::unique_ptr<Bandwidth> bandwidth;
 } running;
 
 heed_exec exec_of(const char *isa, int threads) {
@@ -46,9 +47,11 @@ std::unique_ptr<Work> checked(const Maker &make, const heed_exec &exec, std::str
     return work;
 }
 
-double bandwidth(const Request &request, const heed_exec &exec) {
-    const double bytes = std::max(request.bytes, request.working_set);
-    return request.copies ? copy_limit(exec.isa, exec.threads, bytes) : read_limit(exec.isa, exec.threads, bytes);
+/* Of requests with more flops for each byte the flops are the limit, on any machine that there is. */
+const double most_flops_per_byte = 32;
+
+bool may_wait_for_bytes(const Request &request) {
+    return request.figure == Figure::bytes || request.flops < most_flops_per_byte * request.bytes;
 }
 
 void prepare(const Benchmark &benchmark, const heed_exec &exec) {
@@ -56,9 +59,11 @@ void prepare(const Benchmark &benchmark, const heed_exec &exec) {
     if (running.benchmark == &benchmark)
         return;
     begin_progress(benchmark.name());
-    running = {&benchmark, "", nullptr, nullptr}; /* frees the last request's data before the next is made */
+    running = {&benchmark, "", nullptr, nullptr, nullptr}; /* frees the last request's data before the next is made */
     try {
-        bandwidth(request, exec); /* now, since it would evict the request's data later */
+        if (may_wait_for_bytes(request))
+            running.bandwidth =
+                std::make_unique<Bandwidth>(exec.isa, exec.threads, std::max(request.bytes, request.working_set), request.copies);
         running.work = checked(request.make, exec, running.error);
         if (request.make_plain && running.error.empty())
             running.plain = checked(request.make_plain, exec, running.error);
@@ -67,29 +72,35 @@ void prepare(const Benchmark &benchmark, const heed_exec &exec) {
     }
 }
 
-/* The FMA peak of this moment, in flop/s: the best of a few short measurements.  Clocks and neighbours move a shared machine by
- * tens of per cent within a run, so each repetition is held against the peak right before and after it, not against the run's best.
- */
-double peak_now(const heed_exec &exec) {
-    double peak = 0;
+/* What the machine can do at this moment: the best of a few short measurements.  Clocks and neighbours move a shared machine by
+ * tens of per cent within a run, so each repetition is held against the limits right before and after it, not against the run's
+ * best. */
+struct Limits {
+    double flops = 0, bytes = 0; /* a second; bytes 0: not measured */
+};
+
+Limits limits_now(const heed_exec &exec) {
+    Limits limits;
     for (int i = 0; i < 3; i++)
-        peak = std::max(peak, sample_noise(exec.isa, exec.threads));
-    return peak;
+        limits.flops = std::max(limits.flops, sample_noise(exec.isa, exec.threads));
+    if (running.bandwidth)
+        limits.bytes = running.bandwidth->now();
+    return limits;
 }
 
 /* The share of the limit follows the roofline model (Williams, Waterman and Patterson 2009): no call can take less time than its
  * flops at the FMA peak, nor than its bytes at the read bandwidth of a working set as large.  Where a request is judged by bytes,
  * those alone count. */
-void count(benchmark::State &state, const Request &request, const heed_exec &exec, double seconds, double peak) {
-    double compute = request.figure == Figure::bytes ? 0 : request.flops / peak;
-    double memory = request.bytes / bandwidth(request, exec);
+void count(benchmark::State &state, const Request &request, double seconds, const Limits &limits) {
+    double compute = request.figure == Figure::bytes ? 0 : request.flops / limits.flops;
+    double memory = limits.bytes > 0 ? request.bytes / limits.bytes : 0;
     state.counters["seconds"] = seconds;
     if (request.figure != Figure::bytes)
         state.counters["GFLOPS"] = request.flops / seconds / 1e9;
     if (memory > compute)
         state.counters["GBps"] = request.bytes / seconds / 1e9;
     state.counters["of_limit"] = std::max(compute, memory) / seconds;
-    state.counters["peak_GFLOPS"] = peak / 1e9;
+    state.counters["peak_GFLOPS"] = limits.flops / 1e9;
 }
 
 /* Calls one after another, timed by a clock of its own: Google Benchmark would count the first thread's CPU time, or put
@@ -121,7 +132,7 @@ class Series {
 void time_calls(benchmark::State &state, const Request &request, const heed_exec &exec) {
     Series series(*running.work, exec), plain(running.plain ? *running.plain : *running.work, exec);
     const auto half = [count = running.plain ? (state.max_iterations + 1) / 2 : 0]() mutable { return count-- > 0; };
-    double peak = peak_now(exec);
+    const Limits before = limits_now(exec);
     plain.run(half);
     series.run([&state] { return state.KeepRunning(); });
     plain.run(half);
@@ -129,7 +140,8 @@ void time_calls(benchmark::State &state, const Request &request, const heed_exec
         state.SkipWithError(heed_error_message());
         return;
     }
-    count(state, request, exec, series.seconds_per_call(), std::max(peak, peak_now(exec)));
+    const Limits after = limits_now(exec);
+    count(state, request, series.seconds_per_call(), {std::max(before.flops, after.flops), std::max(before.bytes, after.bytes)});
     if (running.plain)
         state.counters["price"] = series.seconds_per_call() * request.plain_work / plain.seconds_per_call();
 }

@@ -8,9 +8,7 @@
 #include <functional>
 #include <map>
 #include <thread>
-#include <tuple>
 
-#include "bench.h"
 #include "config.h"
 #include "limits_probe.h"
 
@@ -39,8 +37,6 @@ struct Peak {
     std::vector<double> start, later;
 };
 std::map<std::pair<std::string, int>, Peak> peaks;
-std::map<std::tuple<std::string, int, int64_t>, Samples> reads;
-std::map<std::tuple<std::string, int, int64_t>, double> copies;
 
 const limit_probe *find_probe(const std::string &isa) {
     for (const limit_probe *probe : probes)
@@ -127,36 +123,32 @@ bool measure_flops_limit(const std::string &isa, int threads, int count) {
     return true;
 }
 
-Samples measure_reads(const std::string &isa, int threads, double bytes) {
-    const int64_t share = share_of(bytes, threads, 4 * LIMIT_READ_STEP);
-    auto [found, missing] = reads.try_emplace({isa, threads, share}, Samples{});
-    if (missing) {
-        const limit_probe &probe = *find_probe(isa);
-        Buffer buffer(share / 4 * threads);
-        found->second = summarize(several([&] {
-            return measure_passes(threads, share, [&](int index) { probe.read(buffer.data() + index * (share / 4), share); });
-        }));
-    }
-    return found->second;
+Bandwidth::Bandwidth(const std::string &isa, int threads, double bytes, bool copies)
+    : probe_(*find_probe(isa)), threads_(threads), share_(share_of(bytes, threads, (copies ? 8 : 4) * LIMIT_READ_STEP)),
+      copies_(copies), data_(share_ / 4 * threads / (copies ? 2 : 1)), copy_(copies ? share_ / 8 * threads : 0) {}
+
+double Bandwidth::once() {
+    const int64_t floats = share_ / (copies_ ? 8 : 4), bytes = floats * 4;
+    if (!copies_)
+        return measure_passes(threads_, share_, [&](int index) { probe_.read(data_.data() + index * floats, bytes); });
+    double best = 0;
+    for (auto copy : {probe_.copy, probe_.stream})
+        best = std::max(best, measure_passes(threads_, share_, [&](int index) {
+                            copy(copy_.data() + index * floats, data_.data() + index * floats, bytes);
+                        }));
+    return best;
 }
 
-double read_limit(const std::string &isa, int threads, double bytes) { return measure_reads(isa, threads, bytes).max; }
+double Bandwidth::now() {
+    double best = 0;
+    for (int i = 0; i < 3; i++)
+        best = std::max(best, once());
+    return best;
+}
 
-double copy_limit(const std::string &isa, int threads, double bytes) {
-    const int64_t share = share_of(bytes, threads, 8 * LIMIT_READ_STEP), half = share / 2;
-    auto [found, missing] = copies.try_emplace({isa, threads, share}, 0.0);
-    if (missing) {
-        const limit_probe &probe = *find_probe(isa);
-        Buffer from(half / 4 * threads), to(half / 4 * threads);
-        for (auto copy : {probe.copy, probe.stream})
-            found->second = std::max(found->second, summarize(several([&] {
-                                                        return measure_passes(threads, share, [&](int index) {
-                                                            const int64_t start = index * (half / 4);
-                                                            copy(to.data() + start, from.data() + start, half);
-                                                        });
-                                                    })).max);
-    }
-    return found->second;
+Samples measure_reads(const std::string &isa, int threads, double bytes) {
+    Bandwidth reads(isa, threads, bytes, false);
+    return summarize(several([&] { return reads.once(); }));
 }
 
 double sample_noise(const std::string &isa, int threads) {

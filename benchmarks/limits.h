@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "bench.h"
+#include "limits_probe.h"
+
 namespace bench {
 
 /* Several measurements of one thing. */
@@ -18,20 +21,29 @@ Samples summarize(std::vector<double> values);
 /* Measures the FMA peak of an instruction set from heed_info's usable list; false if there is no probe for it. */
 bool measure_flops_limit(const std::string &isa, int threads, int count);
 
-/* Reads of a working set of this many bytes, in byte/s, by that set's loads: from the cache level that such a working set lives in,
- * each thread its share, over and over.  Measured when first asked for; the limit is the best of several. */
-Samples measure_reads(const std::string &isa, int threads, double bytes);
-double read_limit(const std::string &isa, int threads, double bytes);
+/* A working set of its own, as large as that of what is judged by it, which each thread goes through its share of, over and over:
+ * from the cache level that such a working set lives in.  Reads take the instruction set's loads.  Copies go from one half to the
+ * other, counted read and written together: the better of stores to the caches and stores past them. */
+class Bandwidth {
+  public:
+    Bandwidth(const std::string &isa, int threads, double bytes, bool copies);
+    double once(); /* byte/s */
+    double now();  /* the best of a few */
 
-/* Copies from one half of a working set to the other, in byte/s read and written together: the better of stores to the caches and
- * stores past them. */
-double copy_limit(const std::string &isa, int threads, double bytes);
+  private:
+    const limit_probe &probe_;
+    const int threads_;
+    const int64_t share_;
+    const bool copies_;
+    Buffer data_, copy_;
+};
 
 /* Reads from inside each cache and from far outside. */
 struct Level {
     std::string name;
     Samples rates; /* byte/s */
 };
+Samples measure_reads(const std::string &isa, int threads, double bytes);
 std::vector<Level> read_levels(const std::string &isa, int threads);
 
 /* One more measurement of a peak: the limit of what is timed beside it, and a sign of how steady the machine is. */

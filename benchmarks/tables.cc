@@ -68,7 +68,7 @@ std::string ratio_to_scalar(const Results &results, const Result &result) {
 std::string cell(const Results &results, const Result &result, bool has_prices) {
     char text[96], price[24] = "";
     if (has_prices)
-        std::snprintf(price, sizeof price, " %5.2f", result.price.median);
+        std::snprintf(price, sizeof price, result.price.median > 0 ? " %5.2f" : "     -", result.price.median);
     const std::string figure = result.request().figure == Figure::time    ? format_time(result.seconds.median)
                                : result.request().figure == Figure::bytes ? format_rate(result.gbps())
                                                                           : format_rate(result.gflops());
