@@ -60,7 +60,7 @@ static void mark_view(struct marking *m, const struct elements *view, const int6
     mark(m, &rows, role);
 }
 
-/* From some token of some sequence on. */
+/* From some token of some sequence on, which exists: strides of nothing may be any number. */
 static struct elements from_token(struct elements view, int64_t b, int64_t token) {
     view.data += b > 0 ? b * view.stride[0] * view.bytes : 0;
     view.data += token > 0 ? token * view.stride[2] * view.bytes : 0;
@@ -77,20 +77,22 @@ static void mark_queries(struct marking *m, struct elements view, int64_t width,
         return;
     }
     const int64_t first = r->query_starts[0], tokens = r->query_starts[r->batch] - first;
+    if (tokens == 0 || r->num_heads == 0)
+        return;
     view = from_token(view, 0, first);
-    if (tokens > 0)
-        mark_view(m, &view, (const int64_t[]){1, r->num_heads, tokens}, width, role);
+    mark_view(m, &view, (const int64_t[]){1, r->num_heads, tokens}, width, role);
 }
 
 /* Rows of the keys that a query sees. */
 static void mark_keys(struct marking *m, const struct elements *view, int64_t width) {
     const struct heed_attention *r = m->request;
-    for (int64_t b = 0; b < r->batch; b++) {
+    for (int64_t b = 0; b < r->batch && r->num_kv_heads > 0; b++) {
         const struct ref_sequence s = ref_sequence_of(r, b);
         for (int64_t j = 0; j < s.keys; j++) {
+            if (!key_is_seen(r, b, j))
+                continue;
             const struct elements key = from_token(*view, r->key_starts ? 0 : b, s.first_key + j);
-            if (key_is_seen(r, b, j))
-                mark_view(m, &key, (const int64_t[]){1, r->num_kv_heads, 1}, width, ROLE_INPUT);
+            mark_view(m, &key, (const int64_t[]){1, r->num_kv_heads, 1}, width, ROLE_INPUT);
         }
     }
 }
