@@ -90,6 +90,21 @@ f8() {
     done
 }
 
+# f2 NUMBER..., bf NUMBER...: the same of float16 and bfloat16.
+f2() {
+    for number; do
+        case $number in
+        0) printf '\000\000' ;;
+        1) printf '\000\074' ;;
+        2) printf '\000\100' ;;
+        3) printf '\000\102' ;;
+        4) printf '\000\104' ;;
+        *) die "f2 does not know $number" ;;
+        esac
+    done
+}
+bf() { for number; do f4 "$number" | tail -c 2; done; }
+
 # header TEXT: format 1.0, padded to 128 bytes.
 header() {
     printf '\223NUMPY\001\000\166\000'

@@ -24,6 +24,17 @@ def layouts(x, split):
     return rows if b > 1 else rows[0]
 
 
+def stored(x, kind):
+    """What remains of x in this type, and the array to save: NumPy has no bfloat16, but arrays of two bytes."""
+    if kind == "f16":
+        return x.astype(np.float16).astype(np.float32), x.astype(np.float16)
+    if kind == "bf16":
+        bits = x.view(np.uint32)
+        half = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+        return (half.astype(np.uint32) << 16).view(np.float32), half.view("V2")
+    return x, x
+
+
 class Call:
     """A command line, and what it means for the scores of all pairs of a query and a key."""
 
@@ -31,6 +42,8 @@ class Call:
         self.shape = (batch, heads, queries, keys)
         self.q, self.k, self.v = (rng.standard_normal(s).astype(dtype) for s in (
             (batch, heads, queries, dim), (batch, kv_heads, keys, dim), (batch, kv_heads, keys, value_dim)))
+        self.files = {"q": self.q, "k": self.k, "v": self.v}
+        self.unit = 0  # of the output's type: the largest relative error of rounding to it
         self.arguments = "--query q.npy --key k.npy --value v.npy -o out.npy --weights w.npy --lse l.npy".split()
         self.seen = np.ones(self.shape, dtype=bool)
         self.lengths = np.full(batch, keys)
@@ -38,6 +51,14 @@ class Call:
         self.within = []  # what a query may see by its distance to a key
         self.terms = []  # to be added to scores, each a function of that distance
         self.cap = self.sinks = self.stage = None
+
+    def types(self):
+        for name in self.files:
+            x, self.files[name] = stored(self.files[name], rng.choice(["f32", "bf16", "f16"]))
+            setattr(self, name, x)
+        output = rng.choice(["f32", "bf16", "f16"])
+        self.add("--output-type=" + output)
+        self.unit = {"f32": 0, "bf16": 2.0**-8, "f16": 2.0**-11}[output]
 
     def add(self, option, name=None, array=None):
         if array is not None:
@@ -157,7 +178,7 @@ class Call:
         return results
 
     def check(self, split=False):
-        for name, x in (("q", self.q), ("k", self.k), ("v", self.v)):
+        for name, x in self.files.items():
             np.save(name + ".npy", np.ascontiguousarray(layouts(x, split)))
         heads = ["--heads", str(self.shape[1]), "--kv-heads", str(self.k.shape[1])] if split else []
         subprocess.run(command + self.arguments + heads, check=True, stdout=subprocess.DEVNULL)
@@ -166,6 +187,10 @@ class Call:
             if name == "out.npy":
                 want, bound = layouts(want, split), layouts(bound, split)
                 assert got.shape == want.shape, (got.shape, want.shape)
+                if got.dtype == "V2":
+                    got = (got.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+                got = got.astype(np.float32)
+                bound = bound + self.unit * (abs(want) + bound) + (2.0**-24 if self.unit else 0)
             assert got.dtype == np.float32 and got.size == want.size, (name, got.shape, want.shape)
             got = got.reshape(want.shape)
             with np.errstate(invalid="ignore"):
@@ -191,6 +216,8 @@ def check_options(count):
         heads = int(rng.integers(1, 4)) * (1 + int(rng.integers(2)))
         call = Call(int(rng.integers(1, 3)), heads, heads if rng.integers(2) else 1, int(rng.integers(1, 40)),
                     int(rng.integers(1, 600)), 20, 12)
+        if rng.integers(2):
+            call.types()
         where = [None, "top-left", "bottom-right", int(rng.integers(-5, 500))][rng.integers(4)]
         choices = [lambda: call.window(int(rng.integers(-1, 50)), int(rng.integers(-1, 50))), call.key_lengths, call.mask,
                    lambda: call.softcap(1.5), call.bias, lambda: call.alibi(rng.integers(2)), call.sink]

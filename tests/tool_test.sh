@@ -102,6 +102,24 @@ test_layouts() {
     npy '2, 2, 0' >want.npy && same_file w.npy want.npy
 }
 
+# Tensors of 16 bits, each type beside the others; bfloat16 as ml_dtypes saves it, and as NumPy does once it has read that.
+test_types() {
+    { header "$(fields '<f2' False '1, 2')" && f2 0 0; } >q.npy
+    { header "$(fields '|V2' False '2, 2')" && bf 1 2 3 4; } >k.npy
+    { header "$(fields '<f2' False '2, 2')" && f2 1 2 3 4; } >v.npy
+    npy '1, 2' 2 3 >want.npy
+    run 0 run --query q.npy --key k.npy --value v.npy -o out.npy && same_file out.npy want.npy
+    run 0 run --query q.npy --key v.npy --value k.npy -o out.npy --output-type f32 && same_file out.npy want.npy
+    { header "$(fields '<V2' False '1, 2')" && bf 2 3; } >want.npy
+    run 0 run --query q.npy --key k.npy --value v.npy -o out.npy --output-type bf16 --weights w.npy && same_file out.npy want.npy
+    says stdout 'out.npy: bfloat16 [1, 2]'
+    says stdout 'w.npy: float32 [1, 2]'
+    { header "$(fields '<f2' False '1, 2')" && f2 2 3; } >want.npy
+    run 0 run --query q.npy --key k.npy --value k.npy -o out.npy --output-type=f16 && same_file out.npy want.npy
+    says stdout 'out.npy: float16 [1, 2]'
+    run 0 run --query v.npy --key v.npy --value v.npy -o v.npy --output-type=f16
+}
+
 # A query of 0 at position 0 of two keys, with one option or a few: its output and, if asked for, its scores.
 test_options() {
     npy '1, 2' 0 0 >q.npy
@@ -171,6 +189,8 @@ test_option_files() {
     unfit 'key_lengths[0] is 3, must be from 0 to 2' --key-lengths n.npy
     unfit 'wrong.npy: descr (the dtype) is <f4, must be |b1 or |u1: bool or uint8' --mask wrong.npy
     unfit 'm.npy: descr (the dtype) is |b1, must be <f4 or <f8' --bias m.npy
+    { header "$(fields '<f2' False '2,')" && f2 0 0; } >half.npy
+    unfit 'half.npy: descr (the dtype) is <f2, must be <f4 or <f8' --bias half.npy
     unfit 'wrong.npy: descr (the dtype) is <f4, must be <i8: little-endian int64' --key-lengths wrong.npy
     unfit 'matrix.npy: shape has 2 dimensions, must have 1' --sinks matrix.npy
     unfit 'nowhere.npy: cannot open' --mask nowhere.npy
@@ -207,6 +227,7 @@ test_command_line() {
     for window in 1 '1,' ',1' -2,0 0,-2 1,2,3 a,b; do
         fails 2 "--window is $window, must be LEFT,RIGHT" "$@" -o out.npy --window "$window"
     done
+    fails 2 '--output-type is int8, must be f32, bf16 or f16' "$@" -o out.npy --output-type int8
     fails 2 '--score-stage is cooked, must be raw, capped or biased' "$@" -o out.npy --scores x.npy --score-stage cooked
     fails 2 '--score-stage needs --scores' "$@" -o out.npy --score-stage raw
     fails 2 '--explain' "$@" --explain=yes
@@ -268,10 +289,12 @@ test_files() {
 
 test_headers() {
     npy '2, 2' 1 2 3 4 >kv.npy
-    for dtype in '>f4' '<f2' '<i4' '<f16' '|b1' '<c8' '|O' ''; do
+    for dtype in '>f4' '>f2' '<V4' '<V' '<i4' '<f16' '|b1' '<c8' '|O' ''; do
         rejected_header "descr (the dtype) is $dtype, must be" "$(fields "$dtype" False '1, 2')"
     done
     rejected_header "descr (the dtype) is [('a', '<f4')]" "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1, 2), }"
+    { header "$(fields '<f2' False '1, 2')" && f4 0 0; } >bad.npy && rejected '8 bytes of data after the header, but shape and dtype need 4'
+    { header "$(fields '<V2' False '1, 3')" && f4 0; } >bad.npy && rejected '4 bytes of data after the header, but shape and dtype need 6'
     rejected_header 'fortran_order is True' "$(fields '<f4' True '1, 2')"
     rejected_header 'fortran_order is 0' "$(fields '<f4' 0 '1, 2')"
     for shape in '1 2' '-1, 2' ',' '1.5, 2' '1, 99999999999999999999' 'None' '1,, 2'; do
@@ -332,6 +355,7 @@ test_numpy() {
 test_commands
 test_results
 test_layouts
+test_types
 test_options
 test_option_files
 test_command_line

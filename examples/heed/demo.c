@@ -87,5 +87,8 @@ int tool_demo(int argc, char **argv) {
     printf("\n");
     heading("A layer of 12 heads x 64, 1024 tokens, causal, float32, on every instruction set of this CPU");
     good &= tool_demo_layer(&info) == TOOL_OK;
+    printf("\n");
+    heading("The same layer stored in 16 bits: query, key, value and output; computed in float32");
+    good &= tool_demo_types() == TOOL_OK;
     return good ? TOOL_OK : TOOL_FAILED;
 }

@@ -32,8 +32,11 @@ static int64_t count_of(const struct npy *array) {
     return empty ? 0 : count;
 }
 
-static const size_t element_bytes[] = {
-    [NPY_FLOATS] = sizeof(float), [NPY_FLAGS] = sizeof(uint8_t), [NPY_INTEGERS] = sizeof(int64_t)};
+static const size_t element_bytes[] = {[NPY_FLOATS] = sizeof(float),
+                                       [NPY_BF16] = sizeof(uint16_t),
+                                       [NPY_F16] = sizeof(uint16_t),
+                                       [NPY_FLAGS] = sizeof(uint8_t),
+                                       [NPY_INTEGERS] = sizeof(int64_t)};
 
 bool npy_allocate(const char *name, struct npy *array, struct npy_error *error) {
     const size_t bytes = element_bytes[array->type];
@@ -72,12 +75,14 @@ static float float_of(const unsigned char *bytes, int item_bytes) {
 }
 
 static void store(const struct npy *array, int64_t index, const unsigned char *bytes, int item_bytes) {
-    if (array->type == NPY_FLAGS)
+    if (array->type == NPY_FLOATS)
+        array->data[index] = float_of(bytes, item_bytes);
+    else if (array->type == NPY_FLAGS)
         array->flags[index] = *bytes;
     else if (array->type == NPY_INTEGERS)
         array->integers[index] = (int64_t)load_bits(bytes, item_bytes);
     else
-        array->data[index] = float_of(bytes, item_bytes);
+        array->halves[index] = (uint16_t)load_bits(bytes, item_bytes);
 }
 
 static bool read_data(FILE *file, const struct npy_header *header) {
@@ -134,11 +139,14 @@ bool npy_read(const char *path, const struct npy_wanted *wanted, struct npy *arr
     return good;
 }
 
+static const char *const written_dtypes[] = {[NPY_FLOATS] = "<f4", [NPY_BF16] = "<V2", [NPY_F16] = "<f2"};
+
 /* The bytes before the data: magic, version 1.0, size, dictionary, padded with spaces so that the data begins aligned. */
 static size_t format_header(const struct npy *array, unsigned char *bytes, size_t capacity) {
     size_t prefix = NPY_MAGIC_BYTES + 4;
     char *text = (char *)bytes + prefix;
-    size_t room = capacity - prefix, length = (size_t)snprintf(text, room, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+    size_t room = capacity - prefix;
+    size_t length = (size_t)snprintf(text, room, "{'descr': '%s', 'fortran_order': False, 'shape': (", written_dtypes[array->type]);
     for (int i = 0; i < array->rank; i++)
         length += (size_t)snprintf(text + length, room - length, i > 0 ? ", %" PRId64 : "%" PRId64, array->shape[i]);
     length += (size_t)snprintf(text + length, room - length, array->rank == 1 ? ",), }" : "), }");
@@ -153,18 +161,27 @@ static size_t format_header(const struct npy *array, unsigned char *bytes, size_
     return prefix + length;
 }
 
+/* An element of floats, bf16 or f16. */
+static uint32_t bits_of(const struct npy *array, int64_t index) {
+    uint32_t bits;
+    if (array->type != NPY_FLOATS)
+        return array->halves[index];
+    memcpy(&bits, array->data + index, sizeof bits);
+    return bits;
+}
+
 static bool write_data(FILE *file, const struct npy *array) {
     unsigned char bytes[BLOCK * 4];
+    const size_t item_bytes = element_bytes[array->type];
     int64_t count = count_of(array);
     for (int64_t done = 0; done < count;) {
         size_t wanted = count - done < BLOCK ? (size_t)(count - done) : BLOCK;
         for (size_t i = 0; i < wanted; i++) {
-            uint32_t bits;
-            memcpy(&bits, array->data + done + (int64_t)i, sizeof bits);
-            for (int byte = 0; byte < 4; byte++)
-                bytes[4 * i + (size_t)byte] = (unsigned char)(bits >> 8 * byte);
+            const uint32_t bits = bits_of(array, done + (int64_t)i);
+            for (size_t byte = 0; byte < item_bytes; byte++)
+                bytes[item_bytes * i + byte] = (unsigned char)(bits >> 8 * byte);
         }
-        if (fwrite(bytes, 4, wanted, file) != wanted)
+        if (fwrite(bytes, item_bytes, wanted, file) != wanted)
             return false;
         done += (int64_t)wanted;
     }

@@ -96,11 +96,15 @@ static const struct {
     const char *name;
     enum npy_type type;
     int item_bytes;
-} dtypes[] = {
-    {"<f4", NPY_FLOATS, 4}, {"<f8", NPY_FLOATS, 8}, {"|b1", NPY_FLAGS, 1}, {"|u1", NPY_FLAGS, 1}, {"<i8", NPY_INTEGERS, 8}};
+} dtypes[] = {{"<f4", NPY_FLOATS, 4}, {"<f8", NPY_FLOATS, 8}, {"<V2", NPY_BF16, 2},  {"|V2", NPY_BF16, 2},
+              {"<f2", NPY_F16, 2},    {"|b1", NPY_FLAGS, 1},  {"|u1", NPY_FLAGS, 1}, {"<i8", NPY_INTEGERS, 8}};
 static const char *const dtypes_of[] = {[NPY_FLOATS] = "<f4 or <f8: little-endian float32 or float64",
                                         [NPY_FLAGS] = "|b1 or |u1: bool or uint8",
                                         [NPY_INTEGERS] = "<i8: little-endian int64"};
+
+static bool will_do(const struct npy_wanted *wanted, enum npy_type type) {
+    return type == wanted->type || (wanted->halves && (type == NPY_BF16 || type == NPY_F16));
+}
 
 static bool read_descr(struct cursor *cursor, struct npy_header *header) {
     const char *text;
@@ -109,13 +113,15 @@ static bool read_descr(struct cursor *cursor, struct npy_header *header) {
     if (take_string(cursor, &text, &length)) {
         value = shown(text, length);
         for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-            if (dtypes[i].type == header->wanted->type && length == 3 && memcmp(text, dtypes[i].name, 3) == 0) {
+            if (will_do(header->wanted, dtypes[i].type) && length == 3 && memcmp(text, dtypes[i].name, 3) == 0) {
+                header->array->type = dtypes[i].type;
                 header->item_bytes = dtypes[i].item_bytes;
                 return true;
             }
     }
     return npy_fail(header->path, header->error, "descr (the dtype) is %s, must be %s", value.text,
-                    dtypes_of[header->wanted->type]);
+                    header->wanted->halves ? "<f4, <f8, <f2 or <V2: little-endian float32, float64, float16 or bfloat16"
+                                           : dtypes_of[header->wanted->type]);
 }
 
 static bool read_order(struct cursor *cursor, struct npy_header *header) {

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct npy_wanted tensor = {NPY_FLOATS, 2, NPY_MAX_RANK};
+static const struct npy_wanted tensor = {NPY_FLOATS, true, 2, NPY_MAX_RANK};
+static const enum heed_type types[] = {[NPY_FLOATS] = HEED_F32, [NPY_BF16] = HEED_BF16, [NPY_F16] = HEED_F16};
 
 /* All false with a message in error. */
 static bool read_array(const char *path, const struct run_call *call, int64_t heads, struct npy *array, struct run_layout *layout,
@@ -58,11 +59,11 @@ static bool make_outputs(struct run_call *call, struct npy_error *error) {
 }
 
 static struct heed_input input_of(const struct npy *array, const struct run_layout *layout) {
-    return (struct heed_input){array->data, layout->batch_stride, layout->head_stride, layout->token_stride, HEED_F32};
+    return (struct heed_input){array->memory, layout->batch_stride, layout->head_stride, layout->token_stride, types[array->type]};
 }
 
 static struct heed_output output_of(const struct npy *array, const struct run_layout *layout) {
-    return (struct heed_output){array->data, layout->batch_stride, layout->head_stride, layout->token_stride, HEED_F32};
+    return (struct heed_output){array->memory, layout->batch_stride, layout->head_stride, layout->token_stride, types[array->type]};
 }
 
 static bool make_request(struct run_call *call, struct heed_attention *request, struct npy_error *error) {
@@ -99,7 +100,8 @@ static bool done(enum heed_status status, struct npy_error *error) {
 }
 
 static void print_written(const char *path, const struct npy *array) {
-    printf("%s: float32 [", path);
+    static const char *const names[] = {[NPY_FLOATS] = "float32", [NPY_BF16] = "bfloat16", [NPY_F16] = "float16"};
+    printf("%s: %s [", path, names[array->type]);
     for (int i = 0; i < array->rank; i++)
         printf("%s%" PRId64, i > 0 ? ", " : "", array->shape[i]);
     printf("]\n");

@@ -33,6 +33,7 @@ struct run_options {
     struct run_alibi alibi;
     float scale, softcap; /* 0: not given */
     struct run_stage score_stage;
+    enum heed_type output_type;
     bool explain;
     struct heed_exec exec;
 };

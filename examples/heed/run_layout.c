@@ -68,7 +68,9 @@ bool run_layout_output(const char *path, const struct run_call *call, struct npy
     int64_t width = call->of_value.width, heads = call->options->heads;
     if (heads > 0 && width > INT64_MAX / heads)
         return fail(error, path, "the width of a value", width, "at most", INT64_MAX / heads);
+    static const enum npy_type types[] = {[HEED_F32] = NPY_FLOATS, [HEED_BF16] = NPY_BF16, [HEED_F16] = NPY_F16};
     *array = call->query;
+    array->type = types[call->options->output_type];
     array->shape[array->rank - 1] = heads > 0 ? heads * width : width;
     return npy_allocate(path, array, error) && run_layout_of(path, array, heads, layout, error);
 }

@@ -114,6 +114,16 @@ static int parse_stage(const char *name, const char *text, void *field) {
     return tool_usage("--%s is %s, must be raw, capped or biased", name, text);
 }
 
+static int parse_type(const char *name, const char *text, void *field) {
+    static const char *const types[] = {[HEED_F32] = "f32", [HEED_BF16] = "bf16", [HEED_F16] = "f16"};
+    for (int i = 0; i <= HEED_F16; i++)
+        if (strcmp(text, types[i]) == 0) {
+            *(enum heed_type *)field = (enum heed_type)i;
+            return TOOL_OK;
+        }
+    return tool_usage("--%s is %s, must be f32, bf16 or f16", name, text);
+}
+
 #define FIELD(member) offsetof(struct run_options, member)
 static const struct {
     const char *name;
@@ -125,6 +135,7 @@ static const struct {
     {"key", required_argument, parse_text, FIELD(key)},
     {"value", required_argument, parse_text, FIELD(value)},
     {"output", required_argument, parse_text, FIELD(output)},
+    {"output-type", required_argument, parse_type, FIELD(output_type)},
     {"weights", required_argument, parse_text, FIELD(weights)},
     {"lse", required_argument, parse_text, FIELD(lse)},
     {"scores", required_argument, parse_text, FIELD(scores)},

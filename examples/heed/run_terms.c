@@ -31,7 +31,7 @@ static bool wrong_shape(const char *option, const char *path, const struct npy *
 static bool read_scorewise(const char *option, const char *path, enum npy_type type, const struct heed_attention *request,
                            struct npy *array, int64_t strides[SCORE_RANK], struct npy_error *error) {
     const int64_t sizes[SCORE_RANK] = {request->batch, request->num_heads, request->query_tokens, request->key_tokens};
-    if (!npy_read(path, &(struct npy_wanted){type, 1, SCORE_RANK}, array, error))
+    if (!npy_read(path, &(struct npy_wanted){type, false, 1, SCORE_RANK}, array, error))
         return false;
     int64_t stride = 1;
     for (int i = SCORE_RANK - 1, own = array->rank - 1; i >= 0; i--, own--) {
@@ -48,7 +48,7 @@ static bool read_scorewise(const char *option, const char *path, enum npy_type t
 /* Reads a vector with a number for each head, say. */
 static bool read_vector(const char *option, const char *path, enum npy_type type, int64_t size, const char *meaning,
                         struct npy *array, struct npy_error *error) {
-    if (!npy_read(path, &(struct npy_wanted){type, 1, 1}, array, error))
+    if (!npy_read(path, &(struct npy_wanted){type, false, 1, 1}, array, error))
         return false;
     return array->shape[0] == size || wrong_shape(option, path, array, "be", 1, &size, meaning, error);
 }

@@ -16,8 +16,9 @@ int tool_demo(int argc, char **argv);
 __attribute__((format(printf, 1, 2))) int tool_fail(const char *format, ...);
 __attribute__((format(printf, 1, 2))) int tool_usage(const char *format, ...);
 
-/* Parts of the demo: pictures of what queries may see; a layer on every usable instruction set. */
+/* Parts of the demo: pictures of what queries may see; a layer on every usable instruction set; the same in 16 bits. */
 int tool_demo_patterns(void);
 int tool_demo_layer(const struct heed_info *info);
+int tool_demo_types(void);
 
 #endif
