@@ -7,9 +7,10 @@
  * head of 512 tokens is not fetched in time and 1 % is lost. */
 enum { SHARE_LINES = 192 };
 
+/* The stride of a single row may be any number. */
 static struct heed_fetch rows_of(const void *data, enum heed_type type, int64_t ld, int rows, int64_t width) {
     const int64_t bytes = type_bytes(type), lines = ceil_div(width * bytes, HEED_LINE * (int64_t)sizeof(float));
-    return (struct heed_fetch){data, ld * bytes, rows, (int)min_i64(lines, SHARE_LINES)};
+    return (struct heed_fetch){data, rows > 1 ? ld * bytes : 0, rows, (int)min_i64(lines, SHARE_LINES)};
 }
 
 /* Of a cache, as far as the first key's page goes. */
