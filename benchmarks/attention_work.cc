@@ -29,9 +29,37 @@ template <class T> void advance(const T *&data, int64_t elements) {
         data += elements;
 }
 
+int64_t bytes_of(heed_type type) { return type == HEED_F32 ? 4 : 2; }
+const char *name_of(heed_type type) { return type == HEED_F32 ? "f32" : type == HEED_BF16 ? "bf16" : "f16"; }
+
+/* Of one rounding to the type: relative, and absolute where that is more. */
+Tolerance rounding_to(heed_type type) {
+    return type == HEED_F32 ? Tolerance{0, 0} : type == HEED_BF16 ? Tolerance{0x1p-134, 0x1p-8} : Tolerance{0x1p-25, 0x1p-11};
+}
+
+uint16_t half_of(heed_type type, float x) {
+    return type == HEED_BF16 ? ref_round_bf16(static_cast<double>(x)) : ref_round_f16(static_cast<double>(x));
+}
+float float_of(heed_type type, uint16_t half) {
+    return static_cast<float>(type == HEED_BF16 ? ref_widen_bf16(half) : ref_widen_f16(half));
+}
+
 template <class View> const float *element(const View &view, bool packed, int64_t sequence, int64_t head, int64_t token) {
     return static_cast<const float *>(view.data) + (packed ? 0 : sequence * view.batch_stride) + head * view.head_stride +
            token * view.token_stride;
+}
+
+/* A row of an output, whatever its type, as floats. */
+std::vector<float> row_of(const heed_output &output, bool packed, int64_t sequence, int64_t head, int64_t token, int64_t columns) {
+    const int64_t first = (packed ? 0 : sequence * output.batch_stride) + head * output.head_stride + token * output.token_stride;
+    if (output.type == HEED_F32) {
+        const float *row = static_cast<const float *>(output.data) + first;
+        return {row, row + columns};
+    }
+    const uint16_t *row = static_cast<const uint16_t *>(output.data) + first;
+    std::vector<float> floats(static_cast<size_t>(columns));
+    std::transform(row, row + columns, floats.begin(), [&](uint16_t half) { return float_of(output.type, half); });
+    return floats;
 }
 
 heed_input input(const heed_output &output) {
@@ -58,24 +86,26 @@ double visible_pairs(const Shape &shape) {
 
 double useful_flops(const Shape &shape) { return 4.0 * static_cast<double>(shape.heads * shape.head_dim) * visible_pairs(shape); }
 
-double touched_bytes(const Shape &shape) {
+double touched_bytes(const Shape &shape, heed_type type) {
     int64_t keys = shape.window ? std::min(shape.keys, shape.queries + shape.window - 1) : shape.keys;
     int64_t rows = (shape.lengths.empty() ? shape.batch : 1) * (shape.heads * shape.queries + shape.kv_heads * keys);
-    return 8.0 * static_cast<double>(rows * shape.head_dim);
+    return 2 * static_cast<double>(rows * shape.head_dim * bytes_of(type));
 }
 
-Request request_of(const std::string &group, const Shape &shape, const std::string &option) {
+Request request_of(const std::string &group, const Shape &shape, const std::string &option, heed_type type) {
     Request request;
     request.group = group;
     request.shape = name_of(shape) + (option.empty() ? "" : "_" + option);
+    request.dtype = name_of(type);
     request.flops = useful_flops(shape);
-    request.bytes = touched_bytes(shape);
+    request.bytes = touched_bytes(shape, type);
     return request;
 }
 
-AttentionWork::AttentionWork(const Shape &shape, const Storage &storage) : request{}, shape_(shape), cache_{} {
+AttentionWork::AttentionWork(const Shape &shape, const Storage &storage)
+    : request{}, shape_(shape), type_(storage.type), cache_{}, layers_(storage.layers) {
     const bool packed = !shape.lengths.empty();
-    const int64_t d = shape.head_dim, q_head = shape.queries * d, q_batch = shape.heads * q_head, batch = packed ? 1 : shape.batch;
+    const int64_t d = shape.head_dim;
     request.batch = shape.batch;
     request.num_heads = shape.heads, request.num_kv_heads = shape.kv_heads;
     request.query_tokens = shape.queries, request.key_tokens = shape.keys;
@@ -84,8 +114,10 @@ AttentionWork::AttentionWork(const Shape &shape, const Storage &storage) : reque
     request.alignment = HEED_ALIGN_BOTTOM_RIGHT;
     if (shape.window)
         request.window = {true, shape.window - 1, -1};
-    request.query = {random(batch * q_batch, amplitude), q_batch, q_head, d, HEED_F32};
-    request.output = {own(batch * q_batch).data(), q_batch, q_head, d, HEED_F32};
+    query_ = rows(1, shape.batch, shape.heads, shape.queries, amplitude);
+    request.query = query_.stored;
+    const int64_t head = shape.queries * d, sequence = shape.heads * head, elements = (packed ? 1 : shape.batch) * sequence;
+    request.output = {own((elements * bytes_of(type_) + 3) / 4).data(), sequence, head, d, type_};
     if (packed) {
         std::vector<int64_t> starts = {0};
         for (int64_t length : shape.lengths)
@@ -111,22 +143,31 @@ int64_t *AttentionWork::numbers(std::vector<int64_t> values) {
     return numbers_.back().data();
 }
 
-/* All layers hold the same numbers, so that the output is the same whichever was used last. */
+/* All layers hold the same numbers, so that the output is the same whichever was used last; and only numbers that the type has. */
+AttentionWork::Rows AttentionWork::rows(int64_t layers, int64_t sequences, int64_t heads, int64_t tokens, float size) {
+    const int64_t d = shape_.head_dim, head = tokens * d, sequence = heads * head;
+    const int64_t elements = (shape_.lengths.empty() ? sequences : 1) * sequence, bytes = elements * bytes_of(type_);
+    float *floats = random(elements, size);
+    void *stored = floats;
+    if (type_ != HEED_F32 || layers > 1)
+        stored = own((layers * bytes + 3) / 4).data();
+    if (type_ != HEED_F32)
+        for (int64_t i = 0; i < elements; i++)
+            floats[i] = float_of(type_, static_cast<uint16_t *>(stored)[i] = half_of(type_, floats[i]));
+    else if (layers > 1)
+        std::memcpy(stored, floats, static_cast<size_t>(bytes));
+    for (int64_t layer = 1; layer < layers; layer++)
+        std::memcpy(static_cast<char *>(stored) + layer * bytes, stored, static_cast<size_t>(bytes));
+    return {{floats, sequence, head, d, HEED_F32}, {stored, sequence, head, d, type_}};
+}
+
 void AttentionWork::store(const Storage &storage) {
     const bool cached = storage.kind != Storage::rows;
-    const int64_t d = shape_.head_dim, head = shape_.keys * d, sequence = shape_.kv_heads * head;
-    const int64_t floats = (shape_.lengths.empty() ? shape_.batch : 1) * sequence;
-    layers_ = storage.layers;
-    const auto rows = [&](float size) {
-        const int64_t layers = cached ? 1 : layers_;
-        float *first = random(layers * floats, size);
-        for (int64_t layer = 1; layer < layers; layer++)
-            std::copy(first, first + floats, first + layer * floats);
-        return heed_input{first, sequence, head, d, HEED_F32};
-    };
-    request.key = key_rows_ = rows(amplitude);
-    request.value = value_rows_ = rows(1);
-    layer_floats_ = floats;
+    const int64_t layers = cached ? 1 : layers_;
+    key_ = rows(layers, shape_.batch, shape_.kv_heads, shape_.keys, amplitude);
+    value_ = rows(layers, shape_.batch, shape_.kv_heads, shape_.keys, 1);
+    request.key = key_.stored;
+    request.value = value_.stored;
     if (cached)
         move_to_cache(storage);
 }
@@ -162,8 +203,9 @@ void AttentionWork::next_layer() {
         cache_.data = first_layer_ + layer_ * layer_floats_;
         return;
     }
-    request.key.data = static_cast<const float *>(key_rows_.data) + layer_ * layer_floats_;
-    request.value.data = static_cast<const float *>(value_rows_.data) + layer_ * layer_floats_;
+    const int64_t bytes = layer_ * (shape_.lengths.empty() ? shape_.batch : 1) * request.key.batch_stride * bytes_of(type_);
+    request.key.data = static_cast<const char *>(key_.stored.data) + bytes;
+    request.value.data = static_cast<const char *>(value_.stored.data) + bytes;
 }
 
 heed_status AttentionWork::call(const heed_exec &exec) {
@@ -182,7 +224,7 @@ struct heed_attention AttentionWork::one_head(int64_t sequence, int64_t head) co
     one.query_tokens = s.queries, one.key_tokens = s.keys;
     one.query_starts = one.key_starts = one.key_lengths = nullptr;
     one.cache = nullptr;
-    one.key = key_rows_, one.value = value_rows_;
+    one.query = query_.floats, one.key = key_.floats, one.value = value_.floats;
     one.query.data = element(one.query, packed, sequence, head, s.first_query);
     one.key.data = element(one.key, packed, sequence, kv_head, s.first_key);
     one.value.data = element(one.value, packed, sequence, kv_head, s.first_key);
@@ -272,9 +314,16 @@ std::string AttentionWork::check_query(const Place &place) {
     for (size_t i = 0; i < scalar.size(); i++) {
         if (!outputs[i].whole.data)
             continue;
-        const float *got = element(outputs[i].whole, request.query_starts, place.sequence, place.head, s.first_query + place.query);
-        std::string wrong =
-            compare_row(ref_row(&request, place.sequence, place.head, place.query), got, scalar[i], exact[i], outputs[i].tolerance);
+        const heed_output &whole = outputs[i].whole;
+        const std::vector<float> got =
+            row_of(whole, request.query_starts, place.sequence, place.head, s.first_query + place.query, outputs[i].columns);
+        const Tolerance stored = rounding_to(whole.type), tolerance = outputs[i].tolerance;
+        if (whole.type != HEED_F32)
+            for (float &x : scalar[i])
+                x = float_of(whole.type, half_of(whole.type, x));
+        std::string wrong = compare_row(ref_row(&request, place.sequence, place.head, place.query), got.data(), scalar[i], exact[i],
+                                        {tolerance.absolute * (1 + stored.relative) + stored.absolute,
+                                         tolerance.relative * (1 + stored.relative) + stored.relative});
         if (!wrong.empty())
             return wrong;
     }

@@ -26,17 +26,18 @@ double visible_pairs(const Shape &shape);
 /* Two multiply-adds per visible pair and element of a head. */
 double useful_flops(const Shape &shape);
 /* Query, output, and the keys and values that anyone sees. */
-double touched_bytes(const Shape &shape);
+double touched_bytes(const Shape &shape, heed_type type = HEED_F32);
 
 /* A request for attention without its data: it has no makers yet.  option: what its name says beside the shape. */
-Request request_of(const std::string &group, const Shape &shape, const std::string &option = "");
+Request request_of(const std::string &group, const Shape &shape, const std::string &option = "", heed_type type = HEED_F32);
 
-/* Where keys and values are, for each of several layers that calls take in turn: together they should not fit a cache if memory
- * is to be read. */
+/* Where keys and values are, and how all tensors are stored, for each of several layers that calls take in turn: together they
+ * should not fit a cache if memory is to be read. */
 struct Storage {
     enum Kind { rows, linear, paged } kind = rows;
     int64_t layers = 1;
     int64_t page_tokens = 64; /* of paged ones, whose pages lie in random order */
+    heed_type type = HEED_F32;
 };
 
 class AttentionWork : public Work {
@@ -56,6 +57,10 @@ class AttentionWork : public Work {
     struct Place {
         int64_t sequence, head, query;
     };
+    struct Rows {
+        heed_input floats, stored; /* the same numbers */
+    };
+    Rows rows(int64_t layers, int64_t sequences, int64_t heads, int64_t tokens, float size);
     void store(const Storage &storage);
     void move_to_cache(const Storage &storage);
     void next_layer();
@@ -72,12 +77,13 @@ class AttentionWork : public Work {
     Shape shape_;
     std::vector<std::unique_ptr<Buffer>> owned_;
     std::vector<std::vector<int64_t>> numbers_;
-    struct heed_input key_rows_, value_rows_; /* of the first layer; with a cache, where its content came from */
+    heed_type type_;
+    Rows query_, key_, value_; /* of the first layer; with a cache, where its content came from */
     struct heed_kv_cache cache_;
     std::vector<int32_t> table_;
-    int64_t layers_ = 1, layer_ = 0, layer_floats_ = 0;
-    float *first_layer_ = nullptr; /* of the cache */
-    int64_t position_ = 0;         /* of the query that is being checked */
+    int64_t layers_ = 1, layer_ = 0, layer_floats_ = 0; /* of the cache */
+    float *first_layer_ = nullptr;                      /* of the cache */
+    int64_t position_ = 0;                              /* of the query that is being checked */
 };
 
 } // namespace bench

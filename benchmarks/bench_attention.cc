@@ -1,6 +1,8 @@
-/* Attention: prefill over sequence lengths and head sizes, full and causal, a ragged grouped-query case, decoding of one token, and
- * the smallest problem, which shows a call's cost. */
+/* Attention: prefill over sequence lengths and head sizes, full and causal, a ragged grouped-query case, decoding of one token, the
+ * smallest problem, which shows a call's cost, and tensors stored in 16 bits. */
 #include "attention_work.h"
+
+#include <algorithm>
 
 namespace bench {
 namespace {
@@ -26,6 +28,15 @@ std::vector<Shape> all_shapes() {
     for (int64_t keys : {1024, 4096, 32768})
         shapes.push_back({1, 32, 8, 1, keys, 128, false});
     shapes.push_back({1, 1, 1, 3, 3, 3, false});
+    return shapes;
+}
+
+const heed_type halves[] = {HEED_BF16, HEED_F16};
+
+std::vector<Shape> half_shapes() {
+    std::vector<Shape> shapes = prefill({1024, 2048});
+    for (int64_t keys : {4096, 32768})
+        shapes.push_back({1, 32, 8, 1, keys, 128, false});
     return shapes;
 }
 
@@ -69,6 +80,20 @@ void add_shape(const Shape &shape, const std::string &isa, int threads) {
     add(request, isa, threads);
 }
 
+/* Against the same stored as floats.  Decoding takes layers in turn that exceed the caches, for there half of the bytes count. */
+void add_half(const Shape &shape, heed_type type, bool brief, const std::string &isa, int threads) {
+    const auto storage_of = [&](heed_type stored) {
+        const double layers = shape.queries > 1 || brief ? 1 : (256 << 20) / touched_bytes(shape, stored);
+        return Storage{Storage::rows, std::max<int64_t>(1, static_cast<int64_t>(layers)), 64, stored};
+    };
+    const Storage storage = storage_of(type), plain = storage_of(HEED_F32);
+    Request request = request_of("attention", shape, "", type);
+    request.working_set = static_cast<double>(storage.layers) * touched_bytes(shape, type);
+    request.make = [shape, storage] { return std::make_unique<AttentionWork>(shape, storage); };
+    request.make_plain = [shape, plain] { return std::make_unique<AttentionWork>(shape, plain); };
+    add(request, isa, threads);
+}
+
 } // namespace
 
 void add_attention(const Plan &plan) {
@@ -76,6 +101,10 @@ void add_attention(const Plan &plan) {
         for (const std::string &isa : plan.isas_on(threads))
             for (const Shape &shape : plan.brief ? brief_shapes() : is_scalar(isa) ? scalar_shapes() : all_shapes())
                 add_shape(shape, isa, threads);
+    for (const std::string &isa : plan.isas)
+        for (heed_type type : halves)
+            for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : plan.brief ? brief_shapes() : half_shapes())
+                add_half(shape, type, plan.brief, isa, 1);
 }
 
 } // namespace bench
