@@ -46,7 +46,7 @@ include $(srcdir)/arch/$(ARCH)/arch.mak
 LIB_OBJ = $(call objects,src/*.c arch/scalar/scalar.c $(ARCH_SRC))
 REFERENCE_OBJ = $(call objects,src/reference/*.c)
 TOOL_OBJ = $(call objects,examples/heed/*.c)
-TEST_OBJ = $(filter-out $(OBJ)/tests/exp_sweep.o,$(call objects,tests/*.c))
+TEST_OBJ = $(filter-out $(addprefix $(OBJ)/tests/,exp_sweep.o accuracy.o),$(call objects,tests/*.c))
 FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c)
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
 EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
@@ -81,7 +81,7 @@ $(OBJ)/%.o: $(srcdir)/%.cc config.h
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(TEST_OBJ) $(FUZZ_OBJ) $(BENCH_OBJ) \
-    $(OBJ)/tests/exp_sweep.o)
+    $(OBJ)/tests/exp_sweep.o $(OBJ)/tests/accuracy.o)
 
 $(B)/libheed.a: $(LIB_OBJ)
 $(OBJ)/reference.a: $(REFERENCE_OBJ)
@@ -98,13 +98,14 @@ $(B)/tests/check: $(TEST_OBJ) $(OBJ)/tool.a $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/check: LIBS += $(CHECK_LIBS) -pthread
 $(B)/tests/check-exp: $(OBJ)/tests/exp_sweep.o $(B)/libheed.a
 $(B)/tests/check-exp: LIBS += -pthread
+$(B)/tests/accuracy: $(addprefix $(OBJ)/,tests/accuracy.o tests/formats.o reference.a) $(B)/libheed.a
 $(B)/tests/check-fuzz: $(filter-out %/libfuzzer.o,$(FUZZ_OBJ)) $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/fuzz: $(filter-out %/main.o,$(FUZZ_OBJ)) $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/fuzz: LIBS += -fsanitize=fuzzer
 $(B)/tests/check-fuzz $(B)/tests/fuzz: LIBS += -pthread
 $(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
-$(B)/heed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz) $(EXAMPLES):
+$(B)/heed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
@@ -129,6 +130,8 @@ check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check) $(B)/tests/check-fuzz
 	@$(EMULATOR) $(B)/tests/check-fuzz
 check-exp: $(B)/tests/check-exp
 	$(EMULATOR) $(B)/tests/check-exp
+accuracy: $(B)/tests/accuracy
+	@$(EMULATOR) $(B)/tests/accuracy
 no-check:
 	@echo 'make check needs Check (Debian: check); "make deps" installs it' && false
 no-bench:
@@ -218,6 +221,6 @@ check-format:
 	clang-format --dry-run -Werror $(FORMATTED)
 
 .PHONY: FORCE demo examples bench bench-short bench-static no-bench install uninstall format check-format check check-tests \
-    no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
+    accuracy no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
     check-without-openmp check-install fuzz
 endif

@@ -19,6 +19,7 @@ Suite *options_parts_suite(void);
 Suite *options_hidden_suite(void);
 Suite *options_edges_suite(void);
 Suite *accuracy_suite(void);
+Suite *formats_suite(void);
 Suite *environment_suite(void);
 Suite *bits_suite(void);
 Suite *threads_suite(void);

@@ -1,0 +1,165 @@
+/* See formats.h. */
+#include "formats.h"
+
+#include "reference/reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const struct format formats[] = {
+    {"f32", HEED_F32, HEED_F32},
+    {"bf16", HEED_BF16, HEED_BF16},
+    {"bf16, output f32", HEED_BF16, HEED_F32},
+    {"f16", HEED_F16, HEED_F16},
+};
+const int format_count = sizeof formats / sizeof *formats;
+
+/* --- Data --- */
+
+/* In (0, 1), by splitmix64 (Steele, Lea and Flood 2014). */
+static double uniform(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return ((double)((z ^ (z >> 31)) >> 12) + 0.5) * 0x1p-52;
+}
+
+/* Box and Muller 1958 */
+static float normal(uint64_t *state) {
+    const double radius = sqrt(-2 * log(uniform(state)));
+    return (float)(radius * cos(6.283185307179586 * uniform(state)));
+}
+
+static float *make_rows(uint64_t seed, enum format_inputs inputs, int64_t outlier, int64_t rows) {
+    enum { EVERY = 64, FACTOR = 30 };
+    float *x = malloc((size_t)(rows * FORMAT_DIM) * sizeof *x);
+    for (int64_t i = 0; x && i < rows * FORMAT_DIM; i++)
+        x[i] = normal(&seed) * (inputs == FORMAT_OUTLIERS && i % EVERY == outlier ? FACTOR : 1);
+    return x;
+}
+
+static struct heed_attention request_of(const struct format_case *c) {
+    return (struct heed_attention){
+        .batch = 1,
+        .num_heads = c->queries,
+        .num_kv_heads = 1,
+        .query_tokens = 1,
+        .key_tokens = c->keys,
+        .head_dim = FORMAT_DIM,
+        .value_dim = FORMAT_DIM,
+        .query = {.data = c->query, .head_stride = FORMAT_DIM},
+        .key = {.data = c->key, .token_stride = FORMAT_DIM},
+        .value = {.data = c->value, .token_stride = FORMAT_DIM},
+    };
+}
+
+/* The oracle's results for query, key and value, which the case has. */
+static bool solve(struct format_case *c) {
+    const struct heed_attention request = request_of(c);
+    c->output = malloc((size_t)(c->queries * FORMAT_DIM) * sizeof *c->output);
+    c->weights = malloc((size_t)(c->queries * c->keys) * sizeof *c->weights);
+    if (!c->query || !c->key || !c->value || !c->output || !c->weights ||
+        !ref_attention(&request, &(struct ref_attention_result){.output = c->output, .weights = c->weights}))
+        return false;
+    for (int64_t d = 0; d < FORMAT_DIM; d++) {
+        double squares = 0;
+        for (int64_t i = 0; i < c->queries; i++)
+            squares += c->output[i * FORMAT_DIM + d] * c->output[i * FORMAT_DIM + d];
+        c->column[d] = sqrt(squares / (double)c->queries);
+    }
+    return true;
+}
+
+bool format_case_make(struct format_case *c, enum format_inputs inputs, int64_t queries, int64_t keys) {
+    *c = (struct format_case){.queries = queries, .keys = keys};
+    c->query = make_rows(1, inputs, 5, queries);
+    c->key = make_rows(2, inputs, 17, keys);
+    c->value = make_rows(3, inputs, 29, keys);
+    return solve(c);
+}
+
+void format_case_free(struct format_case *c) {
+    free(c->query);
+    free(c->key);
+    free(c->value);
+    free(c->output);
+    free(c->weights);
+}
+
+/* --- Storage --- */
+
+static int64_t bytes_of(enum heed_type type) { return type == HEED_F32 ? 4 : 2; }
+
+static uint16_t half_of(enum heed_type type, float x) {
+    return type == HEED_BF16 ? ref_round_bf16((double)x) : ref_round_f16((double)x);
+}
+
+static float value_at(enum heed_type type, const void *data, int64_t i) {
+    if (type == HEED_F32)
+        return ((const float *)data)[i];
+    const uint16_t half = ((const uint16_t *)data)[i];
+    return (float)(type == HEED_BF16 ? ref_widen_bf16(half) : ref_widen_f16(half));
+}
+
+/* Rows of the case in that type; *values: what they then hold. */
+static void *store(enum heed_type type, const float *x, int64_t rows, float **values) {
+    const int64_t n = rows * FORMAT_DIM;
+    void *data = malloc((size_t)(n * bytes_of(type)));
+    *values = malloc((size_t)n * sizeof **values);
+    for (int64_t i = 0; data && *values && i < n; i++) {
+        if (type == HEED_F32)
+            ((float *)data)[i] = x[i];
+        else
+            ((uint16_t *)data)[i] = half_of(type, x[i]);
+        (*values)[i] = value_at(type, data, i);
+    }
+    return data;
+}
+
+/* heed's output, as floats. */
+static bool attend(struct format_run *run, const struct format *format, const void *query, const void *key, const void *value) {
+    const int64_t n = run->stored.queries * FORMAT_DIM;
+    void *output = malloc((size_t)(n * bytes_of(format->output)));
+    struct heed_attention request = request_of(&run->stored);
+    request.query.data = query, request.key.data = key, request.value.data = value;
+    request.query.type = request.key.type = request.value.type = format->input;
+    request.output =
+        (struct heed_output){.data = output, .head_stride = FORMAT_DIM, .token_stride = FORMAT_DIM, .type = format->output};
+    run->output = malloc((size_t)n * sizeof *run->output);
+    const bool good = output && run->output && heed_attention(&request, NULL) == HEED_OK;
+    for (int64_t i = 0; good && i < n; i++)
+        run->output[i] = value_at(format->output, output, i);
+    free(output);
+    return good;
+}
+
+bool format_run_make(struct format_run *run, const struct format *format, const struct format_case *c) {
+    *run = (struct format_run){.stored = {.queries = c->queries, .keys = c->keys}};
+    void *query = store(format->input, c->query, c->queries, &run->stored.query);
+    void *key = store(format->input, c->key, c->keys, &run->stored.key);
+    void *value = store(format->input, c->value, c->keys, &run->stored.value);
+    const bool good = query && key && value && solve(&run->stored) && attend(run, format, query, key, value);
+    free(query);
+    free(key);
+    free(value);
+    return good;
+}
+
+void format_run_free(struct format_run *run) {
+    format_case_free(&run->stored);
+    free(run->output);
+}
+
+/* --- Errors --- */
+
+struct format_error format_error(const struct format_run *run, const struct format_case *against) {
+    struct format_error error = {0, 0};
+    const int64_t n = against->queries * FORMAT_DIM;
+    for (int64_t i = 0; i < n; i++) {
+        const double e = fabs((double)run->output[i] - against->output[i]) / against->column[i % FORMAT_DIM];
+        error.max = fmax(error.max, e);
+        error.rms += e * e;
+    }
+    error.rms = sqrt(error.rms / (double)n);
+    return error;
+}
