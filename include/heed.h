@@ -348,6 +348,31 @@ struct heed_softmax {
 };
 enum heed_status heed_softmax(const struct heed_softmax *softmax, const struct heed_exec *exec);
 
+/* With x = input + residual, row by row, over `columns` elements:
+ *
+ *   heed_layer_norm  output = (x - mean) / sqrt(variance + epsilon) * gain + bias, variance = mean((x - mean)^2) (Ba et al. 2016)
+ *   heed_rms_norm    output = x / sqrt(mean(x^2) + epsilon) * gain + bias (Zhang and Sennrich 2019)
+ *
+ * sum, if wanted, receives x: the residual stream that the next layer adds to.  A NaN or Inf in a row makes all of it NaN, but for
+ * heed_rms_norm's finite elements beside an Inf, which become 0 * gain + bias.  output and sum may each be exactly input or exactly
+ * residual (same pointer, same stride), but not both the same. */
+struct heed_norm {
+    int64_t rows, columns;
+    float epsilon; /* finite, at least 0 */
+    const float *input;
+    int64_t input_stride;  /* at least 0 */
+    const float *residual; /* NULL: none */
+    int64_t residual_stride;
+    const float *gain; /* NULL: 1; else [columns] */
+    const float *bias; /* NULL: 0; else [columns] */
+    float *output;
+    int64_t output_stride; /* at least columns */
+    float *sum;            /* NULL: not wanted */
+    int64_t sum_stride;
+};
+enum heed_status heed_layer_norm(const struct heed_norm *norm, const struct heed_exec *exec);
+enum heed_status heed_rms_norm(const struct heed_norm *norm, const struct heed_exec *exec);
+
 /* What heed sees of this machine.  Strings belong to heed and live as long as the program. */
 struct heed_info {
     const char *isa;         /* what a call without heed_exec.isa uses */

@@ -151,6 +151,17 @@ struct heed_thin_product {
     int64_t next_step;
 };
 
+/* x[i] = input[i] + residual[i], or input[i] if residual is NULL; d = x - mean(x) if `centers`, else x; y[i] = fma(d[i] * r,
+ * gain[i], bias[i]), r = 1 / sqrt(mean(d^2) + epsilon); gain NULL: 1, bias NULL: 0; NaNs become the one NaN.  sum receives x if it
+ * is not NULL.  y and sum may each be input or residual, but not the same.  n is at least 1. */
+struct heed_norm_row {
+    int64_t n;
+    bool centers;
+    float epsilon;
+    const float *input, *residual, *gain, *bias;
+    float *y, *sum;
+};
+
 struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */
     unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
@@ -205,6 +216,7 @@ struct heed_kernels {
     void (*weights_row)(float *w, int64_t n, float max, float sum);
     /* y = softmax(factor * x) over n elements; y may be x. */
     void (*softmax_row)(const float *x, int64_t n, float factor, float *y);
+    void (*norm_row)(const struct heed_norm_row *row);
     /* Rotary embedding of n pairs: ya[i] = fma(a[i], cos[i], -(b[i] * sin[i])), yb[i] = fma(b[i], cos[i], a[i] * sin[i]); NaNs
      * become the one NaN.  ya may be a, and yb b. */
     void (*rope)(const float *a, const float *b, const float *cos, const float *sin, int64_t n, float *ya, float *yb);

@@ -92,5 +92,6 @@ void add_option_refusals(TCase *tests);
 void add_cache_refusals(TCase *tests);
 void add_plan_refusals(TCase *tests);
 void add_merge_refusals(TCase *tests);
+void add_norm_refusals(TCase *tests);
 
 #endif

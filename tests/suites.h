@@ -11,6 +11,7 @@ Suite *reference_suite(void);
 Suite *kernels_suite(void);
 Suite *gemm_suite(void);
 Suite *softmax_suite(void);
+Suite *norm_suite(void);
 Suite *attention_suite(void);
 Suite *attention_small_suite(void);
 Suite *kv_cache_suite(void);

@@ -238,6 +238,7 @@ Suite *api_suite(void) {
     add_cache_refusals(tests);
     add_plan_refusals(tests);
     add_merge_refusals(tests);
+    add_norm_refusals(tests);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -98,6 +98,28 @@ static void all_softmax_bits(struct pass *pass, const struct heed_exec *exec) {
     }
 }
 
+static void all_norm_bits(struct pass *pass, const struct heed_exec *exec) {
+    static const int64_t columns[] = {1, 3, 16, 100, 257, 1031};
+    static const enum fill modes[] = {FILL_NORMAL, FILL_CANCEL, FILL_SPIKE, FILL_DENORMAL, FILL_NAN};
+    for (size_t s = 0; s < sizeof columns / sizeof *columns; s++)
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+            char name[128];
+            const int64_t n = columns[s];
+            const bool centers = (s + m) % 2;
+            snprintf(name, sizeof name, "%s/2x%" PRId64 "/%s", centers ? "layer_norm" : "rms_norm", n, fill_name(modes[m]));
+            struct rng rng = rng_fixed(name);
+            float *x = new_filled(&rng, modes[m], 2 * n), *gain = new_filled(&rng, FILL_NORMAL, n), *y = new_floats(2 * n);
+            struct heed_norm norm = {.rows = 2, .columns = n, .epsilon = 1e-5f, .input = x, .input_stride = n, .gain = gain};
+            norm.residual = m % 2 ? NULL : x + n, norm.bias = s % 2 ? NULL : gain;
+            norm.output = y, norm.output_stride = n;
+            ck_assert_msg((centers ? heed_layer_norm : heed_rms_norm)(&norm, exec) == HEED_OK, "%s", heed_error_message());
+            take_in(pass, name, y, 2 * n);
+            free(x);
+            free(gain);
+            free(y);
+        }
+}
+
 static void attention_bits(struct pass *pass, const struct heed_attention *s, enum fill mode, const struct heed_exec *exec) {
     static const char *const kinds[] = {"full", "top-left", "bottom-right"};
     char name[128], part[160];
@@ -203,6 +225,7 @@ static void all_bits(struct pass *pass) {
     all_softmax_bits(pass, &exec);
     all_attention_bits(pass, &exec);
     all_option_bits(pass, &exec);
+    all_norm_bits(pass, &exec);
 }
 
 START_TEST(test_bits) {

@@ -58,10 +58,11 @@ static void run_in_environment(void *pool, int count, void (*task)(void *context
     }
 }
 
-/* The three functions on fixed data, in an environment; the results go to `results`. */
+/* The functions on fixed data, in an environment; the results go to `results`. */
 struct computation {
     struct heed_gemm gemm;
     struct heed_softmax softmax;
+    struct heed_norm norm;
     struct heed_attention attention;
 };
 
@@ -71,6 +72,7 @@ static void compute_in(int environment, const struct computation *c, const struc
     uint64_t before = get_control();
     enum heed_status status = heed_gemm(&c->gemm, exec);
     status = status ? status : heed_softmax(&c->softmax, exec);
+    status = status ? status : heed_layer_norm(&c->norm, exec);
     status = status ? status : heed_attention(&c->attention, exec);
     uint64_t after = get_control();
     set_control(outside);
@@ -81,7 +83,7 @@ static void compute_in(int environment, const struct computation *c, const struc
 /* All the same width and depth, so that one array of values serves as any operand; SIZE is worth several threads. */
 enum { SIZE = 110, SMALL = 20 };
 
-static int64_t results_of(int64_t size) { return size * (3 * size + 1); }
+static int64_t results_of(int64_t size) { return size * (4 * size + 1); }
 
 static struct computation computation_on(const float *x, float *y, int64_t size) {
     const struct heed_input input = {x, 0, 0, size, HEED_F32};
@@ -89,6 +91,14 @@ static struct computation computation_on(const float *x, float *y, int64_t size)
         .gemm = {.m = size, .n = size, .k = size, .alpha = 1, .a = x, .lda = size, .b = x, .ldb = size, .c = y, .ldc = size},
         .softmax =
             {.rows = size, .columns = size, .input = x, .input_stride = size, .output = y + size * size, .output_stride = size},
+        .norm = {.rows = size,
+                 .columns = size,
+                 .input = x,
+                 .input_stride = size,
+                 .gain = x,
+                 .bias = x + size,
+                 .output = y + size * (3 * size + 1),
+                 .output_stride = size},
         .attention = {.batch = 1,
                       .num_heads = 1,
                       .num_kv_heads = 1,

@@ -23,6 +23,7 @@
 #include "kernels/score_rows.h"
 #include "kernels/rows.h"
 #include "kernels/rope.h"
+#include "kernels/norm_row.h"
 
 static float log_sleef(float x) { return v_log1(x); }
 
@@ -58,6 +59,7 @@ const struct heed_kernels TABLE = {
     .finish_rows = finish_rows,
     .weights_row = weights_row,
     .softmax_row = softmax_row,
+    .norm_row = norm_row,
     .rope = rope,
     .exp2 = exp2_array,
     .log = log_sleef,

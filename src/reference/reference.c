@@ -25,6 +25,24 @@ void ref_gemm(const struct heed_gemm *gemm, double *c) {
     }
 }
 
+void ref_norm(const struct heed_norm *norm, bool centers, double *output) {
+    const int64_t n = norm->columns;
+    for (int64_t i = 0; i < norm->rows; i++, output += n) {
+        double mean = 0, squares = 0;
+        for (int64_t j = 0; j < n; j++) {
+            output[j] = (double)norm->input[i * norm->input_stride + j];
+            output[j] += norm->residual ? (double)norm->residual[i * norm->residual_stride + j] : 0;
+            mean += centers ? output[j] / (double)n : 0;
+        }
+        for (int64_t j = 0; j < n; j++)
+            squares += (output[j] - mean) * (output[j] - mean);
+        for (int64_t j = 0; j < n; j++)
+            output[j] =
+                (output[j] - mean) / sqrt(squares / (double)n + (double)norm->epsilon) * (norm->gain ? (double)norm->gain[j] : 1) +
+                (norm->bias ? (double)norm->bias[j] : 0);
+    }
+}
+
 double ref_softmax_row(double *scores, int64_t n) {
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n; j++)

@@ -22,6 +22,9 @@ void ref_gemm(const struct heed_gemm *gemm, double *c);
 /* output[rows][columns] */
 void ref_softmax(const struct heed_softmax *softmax, double *output);
 
+/* output[rows][columns]; centers: heed_layer_norm, else heed_rms_norm. */
+void ref_norm(const struct heed_norm *norm, bool centers, double *output);
+
 /* Turns n scores into their softmax and returns the logarithm of the sum of their exponentials. */
 double ref_softmax_row(double *scores, int64_t n);
 
