@@ -98,6 +98,7 @@ struct gemm_case {
     int64_t k;
     enum accumulate from;
     float alpha, beta, *a, *b, *acc, *c;
+    enum fill mode_a, mode_b;
 };
 
 static void compute_gemm(const struct heed_kernels *table, const struct gemm_case *g, struct rng *rng, float *result) {
@@ -139,28 +140,46 @@ static void compute_gemm(const struct heed_kernels *table, const struct gemm_cas
     free(padded);
 }
 
-static void check_gemm_tile(const struct heed_kernels *table, struct rng *rng, int rows, int columns, int64_t k) {
+static struct gemm_case new_gemm_case(struct rng *rng, int rows, int columns, int64_t k, enum accumulate from) {
     static const float factors[] = {1, 0, -2.5f, 0x1.555556p-2f};
-    enum fill mode_a = any_fill(rng), mode_b = any_fill(rng);
-    struct gemm_case g = {.rows = rows,
-                          .columns = columns,
-                          .k = k,
-                          .from = (enum accumulate)rng_range(rng, 0, ACCUMULATES - 1),
-                          .alpha = factors[rng_range(rng, 0, 3)],
-                          .beta = factors[rng_range(rng, 0, 3)],
-                          .a = new_filled(rng, mode_a, rows * k),
-                          .b = new_filled(rng, mode_b, k * columns),
-                          .acc = new_filled(rng, FILL_NORMAL, rows * columns),
-                          .c = new_filled(rng, FILL_NORMAL, rows * columns)};
+    const enum fill mode_a = any_fill(rng), mode_b = any_fill(rng);
+    return (struct gemm_case){.rows = rows,
+                              .columns = columns,
+                              .k = k,
+                              .from = from,
+                              .alpha = factors[rng_range(rng, 0, 3)],
+                              .beta = factors[rng_range(rng, 0, 3)],
+                              .a = new_filled(rng, mode_a, rows * k),
+                              .b = new_filled(rng, mode_b, k * columns),
+                              .acc = new_filled(rng, FILL_NORMAL, rows * columns),
+                              .c = new_filled(rng, FILL_NORMAL, rows * columns),
+                              .mode_a = mode_a,
+                              .mode_b = mode_b};
+}
+
+static void describe_gemm(const char *kernel, const struct heed_kernels *table, const struct gemm_case *g, const char *way) {
+    describe(kernel, table->name, "%d x %d, k %lld, alpha %g, beta %g, %s, %s times %s", g->rows, g->columns, (long long)g->k,
+             (double)g->alpha, (double)g->beta, way, fill_name(g->mode_a), fill_name(g->mode_b));
+}
+
+static void free_gemm_case(const struct gemm_case *g) {
+    free(g->a);
+    free(g->b);
+    free(g->acc);
+    free(g->c);
+}
+
+static void check_gemm_tile(const struct heed_kernels *table, struct rng *rng, int rows, int columns, int64_t k) {
+    static const char *const ways[] = {[FROM_ZERO] = "from 0", [FROM_ACC] = "from acc", [FROM_C] = "from c"};
+    const struct gemm_case g = new_gemm_case(rng, rows, columns, k, (enum accumulate)rng_range(rng, 0, ACCUMULATES - 1));
     float *got = new_floats(rows * columns), *want = new_floats(rows * columns);
-    describe("gemm_tile", table->name, "%d x %d, k %lld, alpha %g, beta %g, accumulate %d, %s times %s", rows, columns,
-             (long long)k, (double)g.alpha, (double)g.beta, (int)g.from, fill_name(mode_a), fill_name(mode_b));
+    describe_gemm("gemm_tile", table, &g, ways[g.from]);
     compute_gemm(table, &g, rng, got);
     compute_gemm(scalar_kernels(), &g, rng, want);
     must(compare(SAME_BITS, got, want, rows, columns));
-    float *const all[] = {g.a, g.b, g.acc, g.c, got, want};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
+    free_gemm_case(&g);
+    free(got);
+    free(want);
 }
 
 START_TEST(test_gemm_tile) {
@@ -205,32 +224,21 @@ static void compute_small(const struct heed_kernels *table, const struct gemm_ca
 
 /* Against gemm_tile of the scalar table, which does not know the tiles of small products. */
 static void check_gemm_small(const struct heed_kernels *table, struct rng *rng, int rows, int columns, int64_t k) {
-    static const float factors[] = {1, 0, -2.5f, 0x1.555556p-2f};
     const bool transposed = rng_range(rng, 0, 1);
-    const enum fill mode_a = any_fill(rng), mode_b = any_fill(rng);
-    struct gemm_case g = {.rows = rows,
-                          .columns = columns,
-                          .k = k,
-                          .alpha = factors[rng_range(rng, 0, 3)],
-                          .beta = factors[rng_range(rng, 0, 3)],
-                          .a = new_filled(rng, mode_a, rows * k),
-                          .b = new_filled(rng, mode_b, k * columns),
-                          .acc = new_floats(rows * columns),
-                          .c = new_filled(rng, FILL_NORMAL, rows * columns)};
+    const struct gemm_case g = new_gemm_case(rng, rows, columns, k, FROM_ZERO);
+    struct gemm_case small = g;
     float *turned = new_floats(rows * k), *got = new_floats(rows * columns), *want = new_floats(rows * columns);
     for (int64_t i = 0; i < rows * k; i++)
         memcpy(turned + i % k * rows + i / k, g.a + i, sizeof *turned);
-    describe("gemm_small", table->name, "%d x %d, k %lld, alpha %g, beta %g, transposed %d, %s times %s", rows, columns,
-             (long long)k, (double)g.alpha, (double)g.beta, transposed, fill_name(mode_a), fill_name(mode_b));
-    memset(g.acc, 0, (size_t)(rows * columns) * sizeof *g.acc);
+    small.a = transposed ? turned : g.a;
+    describe_gemm("gemm_small", table, &g, transposed ? "transposed" : "plain");
     compute_gemm(scalar_kernels(), &g, rng, want);
-    float *const plain = g.a;
-    g.a = transposed ? turned : plain;
-    compute_small(table, &g, transposed, rng, got);
+    compute_small(table, &small, transposed, rng, got);
     must(compare(SAME_BITS, got, want, rows, columns));
-    float *const all[] = {plain, g.b, g.acc, g.c, turned, got, want};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
+    free_gemm_case(&g);
+    free(turned);
+    free(got);
+    free(want);
 }
 
 START_TEST(test_gemm_small) {
