@@ -59,10 +59,10 @@ INLINE vf v_exp2_split(vf x, vf *power) {
     *power = (x + 0x1.8p23f) - 0x1.8p23f;
     return x - *power;
 }
-INLINE vf v_exp2_scale(vf r, vf n, vf x) {
+INLINE vf v_exp2_scale(vf r, vf power, vf x) {
     if (x < -126.0f)
         return 0.0f;
-    return x != x ? x : r * scalar_float((uint32_t)((int32_t)n + 127) << 23);
+    return x != x ? x : r * scalar_float((uint32_t)((int32_t)power + 127) << 23);
 }
 /* x / 2^shift, to nearest even. */
 INLINE uint32_t scalar_shift(uint32_t x, int shift) { return (x + (1u << (shift - 1)) - 1 + (x >> shift & 1)) >> shift; }
