@@ -306,32 +306,37 @@ struct heed_kv_append {
 };
 enum heed_status heed_kv_append(const struct heed_kv_append *append, const struct heed_exec *exec);
 
-/* c = alpha * op(a) op(b) + beta * c, row-major (BLAS level 3 SGEMM, Dongarra et al. 1990).
+/* c = alpha * op(a) op(b) + beta * c, row-major (BLAS level 3 SGEMM, Dongarra et al. 1990), each matrix of its own type.
  *
  * op(a) is m x k: element (i, p) is a[i * lda + p], or a[p * lda + i] if transpose_a.  op(b) is k x n: element (p, j) is
  * b[p * ldb + j], or b[j * ldb + p] if transpose_b.  c is m x n with leading dimension ldc.  beta 0: c is written, not read.
- * alpha 0: neither a nor b is read.  Row i of c depends on row i of op(a), on b and on nothing else.
- * packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used. */
+ * alpha 0: neither a nor b is read.  Row i of c depends on row i of op(a), on b and on nothing else.  Sums are floats: c of 16 bits
+ * is rounded once, at the end.
+ * packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used, b_type is. */
 struct heed_gemm {
     int64_t m, n, k;
     float alpha, beta;
     bool transpose_a, transpose_b;
-    const float *a;
+    const void *a;
+    enum heed_type a_type;
     int64_t lda; /* at least the row length of a as stored: k, or m if transpose_a */
-    const float *b;
+    const void *b;
+    enum heed_type b_type;
     int64_t ldb; /* at least the row length of b as stored: n, or k if transpose_b */
-    float *c;
+    void *c;
+    enum heed_type c_type;
     int64_t ldc; /* at least n */
-    const float *packed_b;
+    const void *packed_b;
 };
 enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec);
 
-/* Packing b once, for weights that are multiplied many times.  heed_gemm_packed_size: floats needed for n and k, -1 if that
- * overflows or a size is negative.  heed_gemm_pack_b reads n, k, transpose_b, b and ldb of the descriptor and writes
- * heed_gemm_packed_size(n, k) floats: column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros.  The layout is
- * the same on every instruction set. */
-int64_t heed_gemm_packed_size(int64_t n, int64_t k);
-enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, float *packed_b, const struct heed_exec *exec);
+/* Packing b once, for weights that are multiplied many times: in its own type, so that a product of few rows reads no more than
+ * that.  heed_gemm_packed_bytes: bytes needed for n, k and b_type, -1 if that overflows, a size is negative or the type is none of
+ * b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and writes so many: column panels of 64,
+ * [ceil(n / 64)][k][64], the last one filled up with zeros.  packed_b is aligned to an element, to 64 bytes for full speed.  The
+ * layout is the same on every instruction set. */
+int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm);
+enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec);
 
 /* output row i = softmax(scale * input row i) over its first lengths[i] columns; the columns after them become 0.
  *

@@ -2,7 +2,9 @@
  *
  * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b take an eighth of L2,
  * from where all row tiles use them; a stays where it is, one strip of rows in L1 at a time.  What comes after a tile is fetched
- * during it.  Sums between blocks of k wait in scratch: c is written once, at the end. */
+ * during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
+ *
+ * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k. */
 #include "gemm.h"
 
 #include "cache_sizes.h"
@@ -12,6 +14,7 @@
 #include "gemm_small.h"
 #include "internal.h"
 #include "schedule.h"
+#include "types.h"
 #include "workspace.h"
 
 enum {
@@ -23,7 +26,8 @@ enum {
     FEW_ROWS_K = 32,       /* a block of b stays in L1 for its two or more tiles */
     FEW_ROWS_PLAIN_K = 16, /* or is as many rows of b as a processor's prefetchers can follow at once */
     DIRECT_ROWS = 24,      /* up to so many rows, packing b costs more than reading it in place */
-    TASKS_PER_WORKER = 4
+    TASKS_PER_WORKER = 4,
+    LINE_BYTES = HEED_LINE * sizeof(float)
 };
 
 struct gemm_run {
@@ -33,15 +37,15 @@ struct gemm_run {
     int64_t k, block_k; /* block_k: a multiple of HEED_LINE */
     int64_t task_rows, task_columns;
     int64_t column_tasks;
-    int64_t block_rows, block_columns;    /* block_columns: a panel, or all of a task where few rows meet rows of b in place */
-    int64_t worker_floats, sums_at, a_at; /* a worker's workspace: a block of b, of sums, of a if it is transposed */
+    int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */
+    int64_t worker_floats, sums_at, c_at, a_at; /* a worker's workspace: a block of b, of sums, a tile of c, rows of a */
     float *workspace;
 };
 
-/* Where the b of the next block lies: `lines` cache lines, `rows` of them `ld` floats apart in each of several columns, to be
+/* Where the b of the next block lies: `lines` cache lines, `rows` of them `ld` bytes apart in each of several columns, to be
  * fetched by `tiles` tiles. */
 struct gemm_next {
-    const float *b;
+    const char *b;
     int64_t ld, rows, lines, tiles;
 };
 
@@ -49,49 +53,40 @@ struct gemm_next {
 struct gemm_block {
     const struct gemm_run *run;
     int64_t row, rows, column, columns, start, k;
+    const float *rows_of_a; /* op(a) from row `row` on, if it is not transposed, with leading dimension lda */
     const float *a, *b;
     int64_t lda, ldb;
-    float *sums;
+    float *sums, *c; /* c: a tile of it, where it has another type */
     struct gemm_next next;
 };
 
 /* b in place needs whole vectors: its last columns may not reach to the end of one. */
 static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
     const struct heed_gemm *request = run->request;
-    return !request->transpose_b && columns % run->kernels->lanes == 0 && rows <= DIRECT_ROWS;
+    return !request->transpose_b && request->b_type == HEED_F32 && columns % run->kernels->lanes == 0 && rows <= DIRECT_ROWS;
 }
 
 static void load_b(struct gemm_block *block, float *scratch) {
     const struct heed_gemm *request = block->run->request;
-    const int columns = (int)block->columns;
-    block->ldb = HEED_PANEL;
-    if (request->packed_b) {
-        block->b = request->packed_b + block->column * request->k + block->start * HEED_PANEL;
-    } else if (reads_b_in_place(block->run, block->rows, block->columns)) {
-        block->b = request->b + block->start * request->ldb + block->column;
+    if (!request->packed_b && reads_b_in_place(block->run, block->rows, block->columns)) {
+        block->b = heed_gemm_b_at(request, block->column, block->start);
         block->ldb = request->ldb;
-    } else if (request->transpose_b) {
-        block->run->kernels->pack_transposed(request->b + block->column * request->ldb + block->start, HEED_F32, request->ldb,
-                                             block->k, columns, scratch);
-        block->b = scratch;
-    } else {
-        block->run->kernels->pack(request->b + block->start * request->ldb + block->column, request->ldb, block->k, columns,
-                                  scratch);
-        block->b = scratch;
+        return;
     }
+    block->b = heed_gemm_load_b(request, block->run->kernels, block->column, (int)block->columns, block->start, block->k, scratch);
+    block->ldb = HEED_PANEL;
 }
 
 /* A transposed a becomes rows of 64: block_k is 64 then. */
 static void load_a(struct gemm_block *block, float *scratch) {
     const struct heed_gemm *request = block->run->request;
     if (request->transpose_a) {
-        block->run->kernels->pack_transposed(request->a + block->start * request->lda + block->row, HEED_F32, request->lda,
-                                             block->rows, (int)block->k, scratch);
+        block->run->kernels->pack_transposed(type_at(request->a_type, request->a, block->start * request->lda + block->row),
+                                             request->a_type, request->lda, block->rows, (int)block->k, scratch);
         block->a = scratch;
         block->lda = HEED_PANEL;
     } else {
-        block->a = request->a + block->row * request->lda + block->start;
-        block->lda = request->lda;
+        block->a = block->rows_of_a + block->start;
     }
 }
 
@@ -108,17 +103,12 @@ static struct gemm_next next_block(const struct gemm_block *block, int64_t colum
         return (struct gemm_next){0};
     const int64_t tiles =
         ceil_div(block->rows, block->run->kernels->tile_rows) * ceil_div(block->columns, block->run->kernels->tile_columns);
-    struct gemm_next next = {.rows = k, .lines = ceil_div(columns, HEED_LINE) * k, .tiles = tiles};
-    if (few)
-        next.lines = tiles > 1 ? k : 0;
-    if (request->packed_b) {
-        next.b = request->packed_b + column * request->k + start * HEED_PANEL;
-        next.ld = HEED_PANEL;
-    } else {
-        next.b = request->transpose_b ? request->b + column * request->ldb + start : request->b + start * request->ldb + column;
-        next.ld = request->ldb;
-        next.rows = request->transpose_b ? columns : k;
-    }
+    const bool turned = request->transpose_b && !request->packed_b;
+    const int64_t bytes = type_bytes(request->b_type);
+    struct gemm_next next = {.rows = turned ? columns : k, .tiles = tiles};
+    next.lines = few ? (tiles > 1 ? k : 0) : ceil_div((turned ? k : columns) * bytes, LINE_BYTES) * next.rows;
+    next.b = request->packed_b ? heed_gemm_packed_at(request, column, start) : heed_gemm_b_at(request, column, start);
+    next.ld = (request->packed_b ? HEED_PANEL : request->ldb) * bytes;
     return next;
 }
 
@@ -131,7 +121,7 @@ static void fetch_next(const struct gemm_block *block, int64_t index, struct hee
     const int64_t lines = ceil_div(next->lines, next->tiles * bursts), first = index * lines * bursts;
     if (first >= next->lines)
         return;
-    tile->next_b = next->b + first / next->rows * HEED_LINE + first % next->rows * next->ld;
+    tile->next_b = next->b + first / next->rows * LINE_BYTES + first % next->rows * next->ld;
     tile->next_step = next->ld;
     tile->next_lines = (int)lines;
 }
@@ -146,6 +136,7 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const bool last = block->start + block->k == run->k, last_rows = i + rows == block->rows;
+    const bool finishes = last && request->c_type == HEED_F32;
     float *sums = block->sums + i * run->block_columns + j;
     struct heed_gemm_tile tile = {
         .rows = (int)rows,
@@ -157,14 +148,20 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
         .ldb = block->ldb,
         .acc = block->start > 0 ? sums : NULL,
         .ldacc = run->block_columns,
-        .alpha = last ? request->alpha : 1.0f,
-        .beta = last ? request->beta : 0.0f,
-        .c = last ? request->c + (block->row + i) * request->ldc + block->column + j : sums,
-        .ldc = last ? request->ldc : run->block_columns,
+        .alpha = finishes ? request->alpha : 1.0f,
+        .beta = finishes ? request->beta : 0.0f,
+        .c = sums,
+        .ldc = run->block_columns,
         .next_a = last_rows ? NULL : block->a + (i + rows) * block->lda,
     };
+    if (last) {
+        tile.c = finishes ? (float *)request->c + (block->row + i) * request->ldc + block->column + j : block->c;
+        tile.ldc = finishes ? request->ldc : HEED_PANEL;
+    }
     fetch_next(block, index, &tile);
     run->kernels->gemm_tile(&tile);
+    if (last && !finishes)
+        heed_gemm_finish(request, run->kernels, block->row + i, rows, block->column + j, tile.columns, block->c);
 }
 
 static void multiply_tiles(const struct gemm_block *block) {
@@ -200,26 +197,49 @@ static void multiply_block(struct gemm_block *block, int64_t column_end, float *
     } while (block->start < run->k);
 }
 
+/* Rows of a as floats: where they are, or widened. */
+static void load_rows_of_a(struct gemm_block *block, float *scratch) {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm *request = run->request;
+    const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
+    block->rows_of_a = request->a_type == HEED_F32 ? rows : scratch;
+    block->lda = request->a_type == HEED_F32 ? request->lda : workspace_round(request->k);
+    if (request->a_type != HEED_F32)
+        run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
+}
+
+/* False: cancelled. */
+static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t column_end, float *workspace) {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm *request = run->request;
+    if (run->k > 0 && !request->transpose_a)
+        load_rows_of_a(block, workspace + run->a_at);
+    if (heed_gemm_is_thin(request, run->kernels))
+        return heed_gemm_thin(request, run->exec, run->kernels, block->rows_of_a, block->lda, column, column_end, workspace);
+    for (block->column = column; block->column < column_end; block->column += block->columns) {
+        block->columns = min_i64(run->block_columns, column_end - block->column);
+        if (block->columns > HEED_PANEL) /* in place, which the last columns may not be */
+            block->columns -= block->columns % run->kernels->lanes;
+        if (heed_exec_cancelled(run->exec))
+            return false;
+        multiply_block(block, column_end, workspace);
+    }
+    return true;
+}
+
 static bool run_task(void *context, int64_t task, int worker) {
     const struct gemm_run *run = context;
     const struct heed_gemm *request = run->request;
     float *workspace = run->workspace + worker * run->worker_floats;
     const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
     const int64_t row_end = min_i64(request->m, row + run->task_rows), column_end = min_i64(request->n, column + run->task_columns);
-    if (heed_gemm_is_thin(request, run->kernels))
-        return heed_gemm_thin(request, run->exec, run->kernels, column, column_end, workspace);
     /* Without factors (k or alpha 0) nothing is read of a and b, but an offset from NULL would be undefined. */
-    struct gemm_block block = {.run = run, .sums = workspace + run->sums_at, .a = workspace, .b = workspace};
-    for (block.column = column; block.column < column_end; block.column += block.columns) {
-        block.columns = min_i64(run->block_columns, column_end - block.column);
-        if (block.columns > HEED_PANEL) /* in place, which the last columns may not be */
-            block.columns -= block.columns % run->kernels->lanes;
-        for (block.row = row; block.row < row_end; block.row += run->block_rows) {
-            block.rows = min_i64(run->block_rows, row_end - block.row);
-            if (heed_exec_cancelled(run->exec))
-                return false;
-            multiply_block(&block, column_end, workspace);
-        }
+    struct gemm_block block = {
+        .run = run, .sums = workspace + run->sums_at, .c = workspace + run->c_at, .a = workspace, .b = workspace};
+    for (block.row = row; block.row < row_end; block.row += block.rows) {
+        block.rows = min_i64(run->block_rows, row_end - block.row);
+        if (!multiply_rows(&block, column, column_end, workspace))
+            return false;
     }
     return true;
 }
@@ -250,27 +270,38 @@ static int64_t plan_block_k(const struct gemm_run *run) {
     return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), HEED_LINE);
 }
 
+/* Rows of op(a) are widened beforehand. */
+static bool widens_rows(const struct gemm_run *run) {
+    return run->k > 0 && !run->request->transpose_a && run->request->a_type != HEED_F32;
+}
+
 /* Their sums take a quarter of L2. */
 static int64_t plan_block_rows(const struct gemm_run *run) {
     const int64_t in_cache = heed_cache_sizes().l2 / 4 / (HEED_PANEL * (int64_t)sizeof(float));
-    const int64_t most = run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache)) : BLOCK_ROWS_MOST;
+    const int64_t most = widens_rows(run)        ? BLOCK_ROWS_LEAST
+                         : run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache))
+                                                 : BLOCK_ROWS_MOST;
     return min_i64(run->task_rows, round_up(most, run->kernels->tile_rows));
 }
 
 static int64_t plan_block_columns(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
-    const bool wide = run->task_rows <= DIRECT_ROWS && !request->packed_b && !request->transpose_b;
+    const bool wide = run->task_rows <= DIRECT_ROWS && !request->packed_b && !request->transpose_b && request->b_type == HEED_F32;
     return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
 }
 
 static int64_t plan_workspace(struct gemm_run *run) {
-    if (heed_gemm_is_thin(run->request, run->kernels))
-        return HEED_GEMM_THIN_FLOATS;
-    const bool blocked = run->k > run->block_k;
+    const struct heed_gemm *request = run->request;
+    const bool blocked = run->k > run->block_k, thin = heed_gemm_is_thin(request, run->kernels);
     const int64_t block_k = min_i64(run->k, run->block_k);
-    run->sums_at = run->request->packed_b ? 0 : workspace_round(block_k * HEED_PANEL);
-    run->a_at = run->sums_at + (blocked ? workspace_round(run->block_rows * run->block_columns) : 0);
-    return run->a_at + (run->request->transpose_a ? workspace_round(run->block_rows * HEED_PANEL) : 0);
+    run->sums_at = request->packed_b && request->b_type == HEED_F32 ? 0 : workspace_round(block_k * HEED_PANEL);
+    run->c_at = run->sums_at + (blocked ? workspace_round(run->block_rows * run->block_columns) : 0);
+    run->a_at = run->c_at + (request->c_type == HEED_F32 ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
+    if (thin)
+        run->a_at = HEED_GEMM_THIN_FLOATS;
+    if (widens_rows(run))
+        return run->a_at + run->block_rows * workspace_round(run->k);
+    return run->a_at + (request->transpose_a ? workspace_round(run->block_rows * HEED_PANEL) : 0);
 }
 
 static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_exec *exec,
@@ -313,39 +344,4 @@ HEED_API enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct h
     status = plan_and_run(gemm, exec, kernels);
     heed_fp_end(callers);
     return status;
-}
-
-struct pack_run {
-    const struct heed_gemm *request;
-    const struct heed_kernels *kernels;
-    float *packed;
-};
-
-static bool pack_task(void *context, int64_t task, int worker) {
-    const struct pack_run *run = context;
-    const struct heed_gemm *request = run->request;
-    const int64_t column = task * HEED_PANEL;
-    const int columns = (int)min_i64(HEED_PANEL, request->n - column);
-    float *panel = run->packed + column * request->k;
-    (void)worker;
-    if (request->transpose_b)
-        run->kernels->pack_transposed(request->b + column * request->ldb, HEED_F32, request->ldb, request->k, columns, panel);
-    else
-        run->kernels->pack(request->b + column, request->ldb, request->k, columns, panel);
-    return true;
-}
-
-HEED_API enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, float *packed_b, const struct heed_exec *exec) {
-    const struct heed_kernels *kernels;
-    enum heed_status status = heed_gemm_check_pack(gemm, packed_b);
-    if (status == HEED_OK)
-        status = heed_exec_check(exec);
-    if (status == HEED_OK)
-        status = heed_kernels_for(exec, &kernels);
-    if (status || gemm->n == 0 || gemm->k == 0)
-        return status;
-    struct pack_run run = {gemm, kernels, packed_b};
-    const int64_t panels = ceil_div(gemm->n, HEED_PANEL);
-    const double bytes = 8.0 * (double)gemm->n * (double)gemm->k;
-    return heed_schedule_run(exec, heed_schedule_workers(exec, panels, bytes), panels, pack_task, &run);
 }

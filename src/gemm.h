@@ -1,4 +1,5 @@
-/* Matrix products from request to result: validate (gemm_check.c), plan and run (gemm.c), few rows (gemm_thin.c). */
+/* Matrix products from request to result: validate (gemm_check.c), plan and run (gemm.c), the second factor (gemm_b.c), few rows
+ * (gemm_thin.c). */
 #ifndef HEED_GEMM_H
 #define HEED_GEMM_H
 
@@ -9,17 +10,30 @@
 
 /* Whether a request may be run: sizes, leading dimensions, pointers, overlap. */
 enum heed_status heed_gemm_check(const struct heed_gemm *request);
-enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const float *packed_b);
+enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const void *packed_b);
+bool heed_gemm_b_may_be(enum heed_type type);
 static inline bool heed_gemm_reads_ab(const struct heed_gemm *request) { return request->alpha != 0.0f && request->k > 0; }
 
 enum {
     HEED_GEMM_FEW_ROWS = 12, /* up to so many, a product waits for b */
     HEED_GEMM_THIN_FLOATS = HEED_GEMM_FEW_ROWS * HEED_PANEL
 };
+/* Element (start, column) of op(b), packed or not; column is a multiple of HEED_PANEL if it is packed. */
+const void *heed_gemm_packed_at(const struct heed_gemm *request, int64_t column, int64_t start);
+const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int64_t start);
+/* Rows [start, start + k) of `columns` columns as floats with leading dimension HEED_PANEL: in scratch, of as many floats, or where
+ * they are packed. */
+const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
+                              int64_t start, int64_t k, float *scratch);
+
+/* c = alpha * sums + beta * c, of these rows and columns; sums have leading dimension HEED_PANEL. */
+void heed_gemm_finish(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t row, int64_t rows,
+                      int64_t column, int64_t columns, const float *sums);
+
 /* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
- * sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
+ * a: op(a) as floats.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
-                    int64_t column, int64_t end, float *sums);
+                    const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
 
 #endif

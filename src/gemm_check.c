@@ -4,10 +4,33 @@
 #include "kernels.h"
 #include "internal.h"
 #include "region.h"
+#include "types.h"
 
-static struct heed_region region_of(const char *name, const float *data, int64_t rows, int64_t columns, int64_t ld) {
+static bool is_of_floats(enum heed_type type) { return type == HEED_F32 || type == HEED_BF16 || type == HEED_F16; }
+
+bool heed_gemm_b_may_be(enum heed_type type) { return is_of_floats(type); }
+
+static enum heed_status check_type(const char *name, enum heed_type type, bool may_be, const char *which) {
+    return may_be ? HEED_OK : heed_fail(HEED_INVALID_ARGUMENT, "%s is %d, must be %s", name, (int)type, which);
+}
+
+static enum heed_status check_b_type(const struct heed_gemm *request) {
+    return check_type("b_type", request->b_type, heed_gemm_b_may_be(request->b_type), "HEED_F32, HEED_BF16 or HEED_F16");
+}
+
+static enum heed_status check_types(const struct heed_gemm *request) {
+    if (check_type("a_type", request->a_type, is_of_floats(request->a_type), "HEED_F32, HEED_BF16 or HEED_F16") ||
+        check_type("c_type", request->c_type, is_of_floats(request->c_type), "HEED_F32, HEED_BF16 or HEED_F16"))
+        return HEED_INVALID_ARGUMENT;
+    return check_b_type(request);
+}
+
+static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
+                                    int64_t ld) {
     return (struct heed_region){.name = name,
                                 .data = data,
+                                .type = type,
+                                .any_type = true,
                                 .width = columns,
                                 .count = {1, 1, rows},
                                 .stride = {0, 0, ld},
@@ -23,8 +46,8 @@ static enum heed_status check_sizes(const struct heed_gemm *request) {
 
 /* op(b) as stored */
 static struct heed_region region_of_b(const struct heed_gemm *request) {
-    return request->transpose_b ? region_of("b", request->b, request->n, request->k, request->ldb)
-                                : region_of("b", request->b, request->k, request->n, request->ldb);
+    return request->transpose_b ? region_of("b", request->b, request->b_type, request->n, request->k, request->ldb)
+                                : region_of("b", request->b, request->b_type, request->k, request->n, request->ldb);
 }
 
 static enum heed_status check_b(const struct heed_gemm *request, struct heed_region *b) {
@@ -34,19 +57,19 @@ static enum heed_status check_b(const struct heed_gemm *request, struct heed_reg
     return heed_region_check(b);
 }
 
-static enum heed_status check_packed(const char *name, const float *packed, const struct heed_gemm *request,
+static enum heed_status check_packed(const char *name, const void *packed, const struct heed_gemm *request,
                                      struct heed_region *region) {
-    const int64_t size = heed_gemm_packed_size(request->n, request->k);
-    if (size < 0)
+    const int64_t bytes = heed_gemm_packed_bytes(request), size = bytes / type_bytes(request->b_type);
+    if (bytes < 0)
         return heed_fail(HEED_INVALID_ARGUMENT, "n is %lld and k is %lld, the packed matrix does not fit into the address space",
                          (long long)request->n, (long long)request->k);
-    *region = region_of(name, packed, 1, size, size);
+    *region = region_of(name, packed, request->b_type, 1, size, size);
     return heed_region_check(region);
 }
 
 static enum heed_status check_factors(const struct heed_gemm *request, struct heed_region *a, struct heed_region *b) {
-    *a = request->transpose_a ? region_of("a", request->a, request->k, request->m, request->lda)
-                              : region_of("a", request->a, request->m, request->k, request->lda);
+    *a = request->transpose_a ? region_of("a", request->a, request->a_type, request->k, request->m, request->lda)
+                              : region_of("a", request->a, request->a_type, request->m, request->k, request->lda);
     if (heed_check_range("lda", request->lda, a->width, INT64_MAX) || heed_region_check(a))
         return HEED_INVALID_ARGUMENT;
     return request->packed_b ? check_packed("packed_b", request->packed_b, request, b) : check_b(request, b);
@@ -55,9 +78,9 @@ static enum heed_status check_factors(const struct heed_gemm *request, struct he
 enum heed_status heed_gemm_check(const struct heed_gemm *request) {
     if (!request)
         return heed_fail(HEED_INVALID_ARGUMENT, "gemm is NULL");
-    if (check_sizes(request))
+    if (check_sizes(request) || check_types(request))
         return HEED_INVALID_ARGUMENT;
-    struct heed_region a, b, c = region_of("c", request->c, request->m, request->n, request->ldc);
+    struct heed_region a, b, c = region_of("c", request->c, request->c_type, request->m, request->n, request->ldc);
     if (heed_check_range("ldc", request->ldc, request->n, INT64_MAX) || heed_region_check(&c))
         return HEED_INVALID_ARGUMENT;
     if (c.span == 0 || !heed_gemm_reads_ab(request))
@@ -67,18 +90,12 @@ enum heed_status heed_gemm_check(const struct heed_gemm *request) {
     return heed_region_check_apart(&c, &b);
 }
 
-enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const float *packed_b) {
+enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const void *packed_b) {
     struct heed_region b, packed;
     if (!request)
         return heed_fail(HEED_INVALID_ARGUMENT, "gemm is NULL");
-    if (check_sizes(request) || check_b(request, &b) || check_packed("packed_b", packed_b, request, &packed))
+    if (check_sizes(request) || check_b_type(request) || check_b(request, &b) ||
+        check_packed("packed_b", packed_b, request, &packed))
         return HEED_INVALID_ARGUMENT;
     return heed_region_check_apart(&packed, &b);
-}
-
-HEED_API int64_t heed_gemm_packed_size(int64_t n, int64_t k) {
-    int64_t size;
-    if (n < 0 || k < 0 || n > INT64_MAX - HEED_PANEL || __builtin_mul_overflow(round_up(n, HEED_PANEL), k, &size))
-        return -1;
-    return size <= INT64_MAX / (int64_t)sizeof(float) ? size : -1;
 }

@@ -14,10 +14,10 @@ enum {
     MOST_STRIDE = 1 << 30,       /* so that no extent overflows */
 };
 
-/* One comparison for numbers that must all be small, and not negative. */
+/* One comparison for numbers that must all be small, and not negative, and one for types. */
 static bool has_small_sizes(const struct heed_gemm *r) {
     return (((uint64_t)r->m - 1) | ((uint64_t)r->n - 1) | ((uint64_t)r->k - 1)) < MOST_SIZE && r->m * r->n * r->k < MOST_PRODUCTS &&
-           r->alpha != 0.0f;
+           r->alpha != 0.0f && ((unsigned)r->a_type | (unsigned)r->b_type | (unsigned)r->c_type) == HEED_F32;
 }
 
 /* Of strides that are not checked yet: it may wrap around. */
@@ -71,7 +71,7 @@ static struct heed_gemm_small product_of(const struct heed_gemm *r, int64_t colu
                                     .ldb = ldb,
                                     .alpha = r->alpha,
                                     .beta = r->beta,
-                                    .c = r->c + column,
+                                    .c = (float *)r->c + column,
                                     .ldc = r->ldc};
 }
 
@@ -79,7 +79,7 @@ static struct heed_gemm_small product_of(const struct heed_gemm *r, int64_t colu
 NOINLINE void multiply_transposed(const struct heed_gemm *r, const struct heed_kernels *kernels, int64_t column) {
     _Alignas(64) float panel[MOST_SIZE * HEED_PANEL];
     const struct heed_gemm_small product = product_of(r, column, panel, HEED_PANEL);
-    kernels->store_keys(r->b + column * r->ldb, HEED_F32, r->ldb, r->k, (int)product.columns, panel, HEED_PANEL);
+    kernels->store_keys((const float *)r->b + column * r->ldb, HEED_F32, r->ldb, r->k, (int)product.columns, panel, HEED_PANEL);
     kernels->gemm_small(&product);
 }
 
@@ -90,8 +90,9 @@ void heed_gemm_small(const struct heed_gemm *r, const struct heed_kernels *kerne
             multiply_transposed(r, kernels, column);
             continue;
         }
-        const struct heed_gemm_small product = r->packed_b ? product_of(r, column, r->packed_b + column * r->k, HEED_PANEL)
-                                                           : product_of(r, column, r->b + column, r->ldb);
+        const float *b = r->packed_b ? r->packed_b : r->b;
+        const struct heed_gemm_small product =
+            r->packed_b ? product_of(r, column, b + column * r->k, HEED_PANEL) : product_of(r, column, b + column, r->ldb);
         kernels->gemm_small(&product);
     }
     heed_fp_end(callers);

@@ -27,7 +27,7 @@ enum {
  * `columns` only. c may be acc (same pointer and stride).
  *
  * What comes next is advice, prefetched and never read: of rows of a, lda apart, k elements, and with every HEED_LINE steps
- * next_lines cache lines from next_b on, next_step elements apart.  NULL and 0: nothing. */
+ * next_lines cache lines from next_b on, next_step bytes apart.  NULL and 0: nothing. */
 struct heed_gemm_tile {
     int rows, columns;
     int64_t k;
@@ -40,9 +40,21 @@ struct heed_gemm_tile {
     float alpha, beta;
     float *c;
     int64_t ldc;
-    const float *next_a, *next_b;
+    const float *next_a;
+    const char *next_b;
     int64_t next_step;
     int next_lines;
+};
+
+/* c[i][j] = alpha * sums[i][j] (+ beta * c[i][j] if beta is not 0), rounded to the given type; NaNs become its one NaN. */
+struct heed_finish_products {
+    int64_t rows, columns;
+    const float *sums;
+    int64_t ldsums;
+    float alpha, beta;
+    void *c;
+    enum heed_type type;
+    int64_t ldc;
 };
 
 /* c = alpha * chain (+ beta * c if beta is not 0), chain by fma over p = 0..k-1 of a[i * lda + p * a_step] * b[p][j], from 0: all
@@ -171,12 +183,13 @@ struct heed_kernels {
 
     /* panel[p][0..63] = b[p][0..columns-1], zeros after them; columns <= 64.  pack: b[p][j] is src[p * ld + j]; pack_transposed:
      * src[j * ld + p], of the given type.  panel is aligned to 64 bytes only if the caller wants speed. */
-    void (*pack)(const float *src, int64_t ld, int64_t k, int columns, float *panel);
+    void (*pack)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */
     void (*store_keys)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
 
     void (*gemm_tile)(const struct heed_gemm_tile *tile);
+    void (*finish_products)(const struct heed_finish_products *products);
     void (*gemm_small)(const struct heed_gemm_small *product);
     void (*score_panel)(const struct heed_score_panel *panel);
     void (*exp_rows)(const struct heed_exp_rows *block);

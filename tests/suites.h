@@ -10,6 +10,7 @@ Suite *cache_sizes_suite(void);
 Suite *reference_suite(void);
 Suite *kernels_suite(void);
 Suite *gemm_suite(void);
+Suite *gemm_types_suite(void);
 Suite *softmax_suite(void);
 Suite *norm_suite(void);
 Suite *attention_suite(void);

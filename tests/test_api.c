@@ -88,6 +88,19 @@ START_TEST(test_api_gemm) {
     REFUSED(gemm, r.lda = INT64_MAX, "a", "9223372036854775807");
     REFUSED(gemm, (r.k = INT64_MAX / 4, r.lda = INT64_MAX / 4), "a", "2305843009213693951");
     REFUSED(gemm, (r.packed_b = memory, r.k = INT64_MAX / 64, r.lda = INT64_MAX / 64), "", "");
+    REFUSED(gemm, r.a_type = (enum heed_type)99, "a_type", "99");
+    REFUSED(gemm, r.b_type = (enum heed_type)99, "b_type", "99");
+    REFUSED(gemm, r.c_type = (enum heed_type) - 1, "c_type", "-1");
+    REFUSED(gemm, (r.b_type = HEED_BF16, r.packed_b = misaligned(memory)), "packed_b", "align");
+    REFUSED(gemm, (r.a_type = HEED_F16, r.a = misaligned(memory)), "a", "align");
+    REFUSED(gemm, (r.a_type = HEED_BF16, r.c = memory + 5), "c", "overlap"); /* a ends after 24 bytes, c after 60 */
+    REFUSED(gemm, (r.c_type = HEED_BF16, r.c = memory + 93), "b", "overlap");
+    REFUSED(gemm, (r.b_type = HEED_F16, r.packed_b = memory + 200 - 127), "c", "overlap");
+    REFUSED(gemm, (r.a_type = HEED_BF16, r.lda = INT64_MAX / 2), "a", "4611686018427387903");
+    ACCEPTED(gemm, (r.a_type = HEED_BF16, r.c = memory + 6));
+    ACCEPTED(gemm, (r.c_type = HEED_BF16, r.c = memory + 92));
+    ACCEPTED(gemm, (r.b_type = HEED_F16, r.packed_b = memory + 200 - 128));
+    ACCEPTED(gemm, (r.c = (void *)((char *)memory + 802), r.c_type = HEED_F16)); /* aligned to 2 bytes */
     ACCEPTED(gemm, (void)0);
     ACCEPTED(gemm, (r.m = 0, r.a = NULL, r.c = NULL));
     ACCEPTED(gemm, (r.n = 0, r.b = NULL, r.c = NULL, r.ldb = r.ldc = 0));
@@ -109,6 +122,9 @@ START_TEST(test_api_gemm_pack_b) {
     must_refuse(heed_gemm_pack_b(&r, to, NULL), HEED_INVALID_ARGUMENT, "ldb", "4", "pack_b with ldb 4");
     r.k = -4;
     must_refuse(heed_gemm_pack_b(&r, to, NULL), HEED_INVALID_ARGUMENT, "k", "-4", "pack_b with k -4");
+    r = legal_gemm();
+    r.b_type = (enum heed_type)99;
+    must_refuse(heed_gemm_pack_b(&r, to, NULL), HEED_INVALID_ARGUMENT, "b_type", "99", "pack_b with b_type 99");
     r = legal_gemm();
     r.n = r.ldb = INT64_MAX;
     must_refuse(heed_gemm_pack_b(&r, to, NULL), HEED_INVALID_ARGUMENT, "", "9223372036854775807", "pack_b with n INT64_MAX");

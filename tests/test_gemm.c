@@ -22,7 +22,7 @@ static int64_t b_rows(const struct heed_gemm *g) { return g->transpose_b ? g->n 
 static int64_t b_columns(const struct heed_gemm *g) { return g->transpose_b ? g->k : g->n; }
 
 static struct tensor pack(const struct heed_gemm *request, const struct heed_exec *exec, struct rng *rng) {
-    int64_t floats = heed_gemm_packed_size(request->n, request->k);
+    int64_t floats = heed_gemm_packed_bytes(request) / (int64_t)sizeof(float);
     ck_assert_int_eq(floats, ceil_div(request->n, HEED_PANEL) * HEED_PANEL * request->k);
     struct tensor packed = matrix(1, floats, floats, any_placement(rng), NULL);
     ck_assert_msg(heed_gemm_pack_b(request, packed.data, exec) == HEED_OK, "%s", heed_error_message());
@@ -212,7 +212,7 @@ static struct heed_gemm any_small_request(struct rng *rng) {
 static void change_something(struct rng *rng, struct heed_gemm *g) {
     static const int64_t values[] = {0, -1, 1, 2, 17, 65, 128, 129, INT64_C(1) << 30, INT64_C(1) << 62, INT64_MAX, INT64_MIN};
     int64_t *const numbers[] = {&g->m, &g->n, &g->k, &g->lda, &g->ldb, &g->ldc};
-    const float **const inputs[] = {&g->a, &g->b, &g->packed_b};
+    const void **const inputs[] = {&g->a, &g->b, &g->packed_b};
     int64_t *number = numbers[rng_range(rng, 0, 5)];
     switch (rng_range(rng, 0, 4)) {
     case 0:
@@ -225,7 +225,7 @@ static void change_something(struct rng *rng, struct heed_gemm *g) {
         *number = (int64_t)((uint64_t)*number + (uint64_t)rng_range(rng, -3, 3)); /* it may wrap around */
         break;
     case 3:
-        g->a = (const float *)((uintptr_t)g->a + (uintptr_t)rng_range(rng, 0, 7));
+        g->a = (const void *)((uintptr_t)g->a + (uintptr_t)rng_range(rng, 0, 7));
         break;
     default:
         *number = values[rng_range(rng, 0, sizeof values / sizeof *values - 1)];
@@ -302,18 +302,27 @@ START_TEST(test_gemm_without_a_product) {
 }
 END_TEST
 
-START_TEST(test_gemm_packed_size) {
-    ck_assert_int_eq(heed_gemm_packed_size(0, 0), 0);
-    ck_assert_int_eq(heed_gemm_packed_size(0, 7), 0);
-    ck_assert_int_eq(heed_gemm_packed_size(7, 0), 0);
-    ck_assert_int_eq(heed_gemm_packed_size(1, 3), 3 * 64);
-    ck_assert_int_eq(heed_gemm_packed_size(65, 3), 3 * 128);
-    ck_assert_int_eq(heed_gemm_packed_size(-1, 3), -1);
-    ck_assert_int_eq(heed_gemm_packed_size(3, -1), -1);
-    ck_assert_int_eq(heed_gemm_packed_size(INT64_MAX, 1), -1);
-    ck_assert_int_eq(heed_gemm_packed_size(1, INT64_MAX), -1);
-    ck_assert_int_eq(heed_gemm_packed_size(INT64_MAX / 2, INT64_MAX / 2), -1);
-    ck_assert_int_eq(heed_gemm_packed_size(64, INT64_MAX / 128), -1); /* fits in floats, not in bytes */
+static int64_t packed_bytes(int64_t n, int64_t k, enum heed_type type) {
+    return heed_gemm_packed_bytes(&(struct heed_gemm){.n = n, .k = k, .b_type = type});
+}
+
+START_TEST(test_gemm_packed_bytes) {
+    ck_assert_int_eq(packed_bytes(0, 0, HEED_F32), 0);
+    ck_assert_int_eq(packed_bytes(0, 7, HEED_F32), 0);
+    ck_assert_int_eq(packed_bytes(7, 0, HEED_F32), 0);
+    ck_assert_int_eq(packed_bytes(1, 3, HEED_F32), 3 * 64 * 4);
+    ck_assert_int_eq(packed_bytes(65, 3, HEED_F32), 3 * 128 * 4);
+    ck_assert_int_eq(packed_bytes(65, 3, HEED_BF16), 3 * 128 * 2);
+    ck_assert_int_eq(packed_bytes(65, 3, HEED_F16), 3 * 128 * 2);
+    ck_assert_int_eq(packed_bytes(-1, 3, HEED_F32), -1);
+    ck_assert_int_eq(packed_bytes(3, -1, HEED_F32), -1);
+    ck_assert_int_eq(packed_bytes(INT64_MAX, 1, HEED_F32), -1);
+    ck_assert_int_eq(packed_bytes(1, INT64_MAX, HEED_F32), -1);
+    ck_assert_int_eq(packed_bytes(INT64_MAX / 2, INT64_MAX / 2, HEED_F32), -1);
+    ck_assert_int_eq(packed_bytes(64, INT64_MAX / 128, HEED_F32), -1); /* fits in floats, not in bytes */
+    ck_assert_int_eq(packed_bytes(64, INT64_MAX / 128, HEED_BF16), INT64_MAX / 128 * 128);
+    ck_assert_int_eq(packed_bytes(1, 1, (enum heed_type)99), -1);
+    ck_assert_int_eq(heed_gemm_packed_bytes(NULL), -1);
 }
 END_TEST
 
@@ -321,7 +330,7 @@ END_TEST
 START_TEST(test_gemm_packed_layout) {
     struct rng rng = rng_for("gemm layout", 0);
     for (int64_t repeat = 0; repeat < test_count(40); repeat++) {
-        int64_t n = rng_range(&rng, 1, 200), k = rng_range(&rng, 1, 50), floats = heed_gemm_packed_size(n, k);
+        int64_t n = rng_range(&rng, 1, 200), k = rng_range(&rng, 1, 50), floats = ceil_div(n, HEED_PANEL) * HEED_PANEL * k;
         bool transposed = rng_range(&rng, 0, 1);
         float *b = new_filled(&rng, any_fill(&rng), k * n), *got = new_floats(floats), *want = new_floats(floats);
         for (int64_t i = 0; i < floats; i++) {
@@ -356,7 +365,7 @@ Suite *gemm_suite(void) {
     tcase_add_test(tests, test_gemm_small_is_plain);
     tcase_add_test(tests, test_gemm_rows_are_independent);
     tcase_add_test(tests, test_gemm_without_a_product);
-    tcase_add_test(tests, test_gemm_packed_size);
+    tcase_add_test(tests, test_gemm_packed_bytes);
     tcase_add_test(tests, test_gemm_packed_layout);
     suite_add_tcase(suite, tests);
     return suite;

@@ -48,7 +48,7 @@ static void check_pack(const struct heed_kernels *table, struct rng *rng, int co
     if (transposed)
         table->pack_transposed(src.data, HEED_F32, ld, k, columns, panel.data);
     else
-        table->pack(src.data, ld, k, columns, panel.data);
+        table->pack(src.data, HEED_F32, ld, k, columns, panel.data);
     for (int64_t p = 0; p < k; p++)
         for (int j = 0; j < HEED_PANEL; j++)
             memset(want + p * HEED_PANEL + j, 0, sizeof *want);

@@ -93,7 +93,8 @@ static struct problem new_problem(const char *name, const char *isa) {
     struct problem p = {new_filled(&rng, FILL_NORMAL, INPUTS), new_floats(FLOATS), new_floats(FLOATS)};
     memset(p.want, 0, FLOATS * sizeof *p.want);
     memset(p.got, 0, FLOATS * sizeof *p.got);
-    ck_assert_int_eq(heed_gemm_packed_size(SIZE, SIZE), FLOATS - PACKED);
+    const struct heed_gemm packed = {.n = SIZE, .k = SIZE};
+    ck_assert_int_eq(heed_gemm_packed_bytes(&packed), (FLOATS - PACKED) * (int64_t)sizeof(float));
     ck_assert_int_eq(compute(p.x, p.want, &(struct heed_exec){.threads = 1, .isa = isa}), HEED_OK);
     return p;
 }

@@ -74,14 +74,14 @@ class Gemm : public Work {
         std::vector<double> exact(static_cast<size_t>(shape_.n));
         struct heed_gemm one = gemm_;
         one.m = 1;
-        one.a += row * one.lda;
+        one.a = static_cast<const float *>(one.a) + row * one.lda;
         ref_gemm(&one, exact.data());
         return exact;
     }
 
   private:
     void pack() {
-        packed_ = allocate(heed_gemm_packed_size(shape_.n, shape_.k));
+        packed_ = allocate(heed_gemm_packed_bytes(&gemm_) / static_cast<int64_t>(sizeof(float)));
         require(heed_gemm_pack_b(&gemm_, packed_.get(), nullptr));
         timed_.packed_b = packed_.get();
         timed_.b = nullptr;

@@ -6,7 +6,8 @@
  * processor's prefetchers lose their way at the ends of rows and pages; without these, products beyond L2 take 2 to 5 % longer.
  * In bursts, for the inner loop has no registers left. */
 struct gemm_fetch {
-    const float *a, *b;
+    const float *a;
+    const char *b;
     int64_t row; /* of c */
 };
 
@@ -71,6 +72,29 @@ INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_
         to += tile->ldc;
         PIN(to);
     }
+}
+
+INLINE vf finish_product(const struct heed_finish_products *products, vf sum, vf old) {
+    const vf y = v_mul(v_set1(products->alpha), sum);
+    return v_one_nan(products->beta != 0.0f ? v_fma(v_set1(products->beta), old, y) : y);
+}
+
+INLINE void finish_products_of(const enum heed_type type, const struct heed_finish_products *products) {
+    const bool read_c = products->beta != 0.0f;
+    for (int64_t i = 0; i < products->rows; i++) {
+        const float *sums = products->sums + i * products->ldsums;
+        void *row = type_at_output(type, products->c, i * products->ldc);
+        NO_UNROLL for (int64_t j = 0; j < products->columns; j += VF_LANES) {
+            const int64_t n = products->columns - j;
+            void *c = type_at_output(type, row, j);
+            const vf old = read_c ? load_type_n(type, c, n) : v_zero();
+            store_type_n(type, c, finish_product(products, v_load_n(sums + j, n), old), n);
+        }
+    }
+}
+
+static void finish_products(const struct heed_finish_products *products) {
+    WITH_TYPE(products->type, finish_products_of(TYPE, products));
 }
 
 TILE_SHAPES(gemm_tile, (const struct heed_gemm_tile *tile), tile)

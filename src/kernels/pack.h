@@ -2,10 +2,17 @@
 #ifndef HEED_KERNELS_PACK_H
 #define HEED_KERNELS_PACK_H
 
-static void pack(const float *src, int64_t ld, int64_t k, int columns, float *panel) {
+INLINE void pack_of(const enum heed_type type, const void *src, int64_t ld, int64_t k, const int columns, float *panel) {
     for (int64_t p = 0; p < k; p++)
         UNROLL for (int j = 0; j < HEED_PANEL; j += VF_LANES)
-            v_store(panel + p * HEED_PANEL + j, v_load_n(src + p * ld + j, columns - j));
+            v_store(panel + p * HEED_PANEL + j, load_type_n(type, type_at(type, src, p * ld + j), columns - j));
+}
+
+static void pack(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel) {
+    if (columns == HEED_PANEL)
+        WITH_TYPE(type, pack_of(TYPE, src, ld, k, HEED_PANEL, panel));
+    else
+        WITH_TYPE(type, pack_of(TYPE, src, ld, k, columns, panel));
 }
 
 /* VF_LANES columns of `depth` elements each, of which the first `columns` exist. */

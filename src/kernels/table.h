@@ -38,6 +38,7 @@ const struct heed_kernels TABLE = {
     .pack_transposed = pack_transposed,
     .store_keys = store_keys,
     .gemm_tile = gemm_tile,
+    .finish_products = finish_products,
     .gemm_small = gemm_small,
     .score_panel = score_panel,
     .exp_rows = exp_rows,

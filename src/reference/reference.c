@@ -7,19 +7,24 @@ double ref_exp2(float x) { return exp2((double)x); }
 
 static double gemm_element(const struct heed_gemm *gemm, int64_t i, int64_t j) {
     double sum = 0;
-    for (int64_t p = 0; p < gemm->k; p++) {
-        double a = gemm->transpose_a ? gemm->a[p * gemm->lda + i] : gemm->a[i * gemm->lda + p];
-        double b = gemm->transpose_b ? gemm->b[j * gemm->ldb + p] : gemm->b[p * gemm->ldb + j];
-        sum += a * b;
-    }
+    for (int64_t p = 0; p < gemm->k; p++)
+        sum += ref_gemm_a(gemm, i, p) * ref_gemm_b(gemm, p, j);
     return sum;
+}
+
+double ref_gemm_a(const struct heed_gemm *gemm, int64_t i, int64_t p) {
+    return ref_element(gemm->a, gemm->a_type, gemm->transpose_a ? p * gemm->lda + i : i * gemm->lda + p);
+}
+
+double ref_gemm_b(const struct heed_gemm *gemm, int64_t p, int64_t j) {
+    return ref_element(gemm->b, gemm->b_type, gemm->transpose_b ? j * gemm->ldb + p : p * gemm->ldb + j);
 }
 
 void ref_gemm(const struct heed_gemm *gemm, double *c) {
     for (int64_t i = 0; i < gemm->m; i++) {
         for (int64_t j = 0; j < gemm->n; j++) {
             double product = gemm->alpha == 0 ? 0 : (double)gemm->alpha * gemm_element(gemm, i, j);
-            double old = gemm->beta == 0 ? 0 : (double)gemm->beta * (double)gemm->c[i * gemm->ldc + j];
+            double old = gemm->beta == 0 ? 0 : (double)gemm->beta * ref_element(gemm->c, gemm->c_type, i * gemm->ldc + j);
             c[i * gemm->n + j] = product + old;
         }
     }

@@ -16,6 +16,12 @@ double ref_widen_f16(uint16_t x);
 uint16_t ref_round_bf16(double x);
 uint16_t ref_round_f16(double x);
 
+/* Element `index` of an array of the type. */
+double ref_element(const void *data, enum heed_type type, int64_t index);
+
+/* Elements of op(a) and op(b); packed_b is not looked at. */
+double ref_gemm_a(const struct heed_gemm *gemm, int64_t i, int64_t p);
+double ref_gemm_b(const struct heed_gemm *gemm, int64_t p, int64_t j);
 /* c[m][n]; gemm->c is read where beta is not 0. */
 void ref_gemm(const struct heed_gemm *gemm, double *c);
 

@@ -37,3 +37,10 @@ double ref_widen_bf16(uint16_t x) { return widen(x, BF16_FRACTION); }
 double ref_widen_f16(uint16_t x) { return widen(x, F16_FRACTION); }
 uint16_t ref_round_bf16(double x) { return rounded(x, BF16_FRACTION); }
 uint16_t ref_round_f16(double x) { return rounded(x, F16_FRACTION); }
+
+double ref_element(const void *data, enum heed_type type, int64_t index) {
+    if (type == HEED_F32)
+        return ((const float *)data)[index];
+    const uint16_t half = ((const uint16_t *)data)[index];
+    return type == HEED_BF16 ? ref_widen_bf16(half) : ref_widen_f16(half);
+}

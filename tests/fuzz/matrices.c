@@ -1,5 +1,6 @@
 /* heed_gemm, with heed_gemm_pack_b, and heed_softmax. */
 #include "fuzz.h"
+#include "types.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,9 +18,13 @@ static double *new_array(int64_t n) {
 
 static bool is_large(int64_t a, int64_t b, int64_t c) { return (double)(a + 1) * (double)(b + 1) * (double)(c + 1) > 8e6; }
 
+static struct rows typed_rows(const void *data, enum heed_type type, int64_t rows, int64_t columns, int64_t stride) {
+    const size_t each = (size_t)type_bytes(type);
+    return (struct rows){data, {1, 1, rows}, {0, 0, stride_bytes(stride, rows, each)}, stride_bytes(columns, 2, each)};
+}
+
 static struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_t stride) {
-    return (struct rows){
-        data, {1, 1, rows}, {0, 0, stride_bytes(stride, rows, sizeof *data)}, stride_bytes(columns, 2, sizeof *data)};
+    return typed_rows(data, HEED_F32, rows, columns, stride);
 }
 
 static float *new_matrix(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns, int64_t stride,
@@ -33,6 +38,26 @@ static float *new_matrix(struct input *in, struct memory *memory, const char *na
 
 /* --- heed_gemm --- */
 
+static void *new_typed(struct input *in, struct memory *memory, const char *name, enum heed_type type, int64_t rows,
+                       int64_t columns, int64_t stride) {
+    const enum fill mode = take_fill(in, false);
+    const int64_t n = rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
+    if (type == HEED_F32)
+        return new_matrix(in, memory, name, rows, columns, stride, mode);
+    uint16_t *data = memory_new(memory, name, n, sizeof *data, in);
+    double *values = new_array(n);
+    struct rng rng = rng_seeded(take(in, 2));
+    fill(&rng, mode, (float *)values, n);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = (double)((float *)values)[i];
+        data[i] = type == HEED_BF16 ? ref_round_bf16(x) : ref_round_f16(x);
+    }
+    free(values);
+    return data;
+}
+
+static enum heed_type take_type(struct input *in) { return (enum heed_type)TAKE_OF(in, HEED_F32, HEED_BF16, HEED_F16); }
+
 static enum heed_status call_gemm(const void *request, const struct heed_exec *exec) { return heed_gemm(request, exec); }
 
 static bool reads_ab(const struct heed_gemm *g) { return g->alpha != 0.0f && g->k > 0; }
@@ -43,11 +68,12 @@ static enum marked mark_gemm(struct memory *memory, const void *request) {
         return MARKED;
     if (is_large(g->m, g->n, reads_ab(g) ? g->k : 0))
         return MARKED_OUTSIDE;
-    const struct rows a = g->transpose_a ? matrix_rows(g->a, g->k, g->m, g->lda) : matrix_rows(g->a, g->m, g->k, g->lda);
-    const struct rows b = g->packed_b      ? matrix_rows(g->packed_b, 1, heed_gemm_packed_size(g->n, g->k), 0)
-                          : g->transpose_b ? matrix_rows(g->b, g->n, g->k, g->ldb)
-                                           : matrix_rows(g->b, g->k, g->n, g->ldb);
-    const struct rows c = matrix_rows(g->c, g->m, g->n, g->ldc);
+    const struct rows a =
+        g->transpose_a ? typed_rows(g->a, g->a_type, g->k, g->m, g->lda) : typed_rows(g->a, g->a_type, g->m, g->k, g->lda);
+    const struct rows b = g->packed_b      ? (struct rows){g->packed_b, {1, 1, 1}, {0, 0, 0}, heed_gemm_packed_bytes(g)}
+                          : g->transpose_b ? typed_rows(g->b, g->b_type, g->n, g->k, g->ldb)
+                                           : typed_rows(g->b, g->b_type, g->k, g->n, g->ldb);
+    const struct rows c = typed_rows(g->c, g->c_type, g->m, g->n, g->ldc);
     enum marked marked = MARKED;
     if (reads_ab(g))
         marked = memory_mark(memory, &a, ROLE_INPUT);
@@ -59,14 +85,15 @@ static enum marked mark_gemm(struct memory *memory, const void *request) {
 static void print_gemm(FILE *file, const void *request) {
     const struct heed_gemm *g = request;
     fprintf(file,
-            "gemm: %" PRId64 " x %" PRId64 " x %" PRId64 ", alpha %g, beta %g, transposed %d %d, ld %" PRId64 " %" PRId64
-            " %" PRId64 "%s\n",
-            g->m, g->n, g->k, (double)g->alpha, (double)g->beta, g->transpose_a, g->transpose_b, g->lda, g->ldb, g->ldc,
-            g->packed_b ? ", packed" : "");
+            "gemm: %" PRId64 " x %" PRId64 " x %" PRId64 ", types %d %d %d, alpha %g, beta %g, transposed %d %d, ld %" PRId64
+            " %" PRId64 " %" PRId64 "%s\n",
+            g->m, g->n, g->k, (int)g->a_type, (int)g->b_type, (int)g->c_type, (double)g->alpha, (double)g->beta, g->transpose_a,
+            g->transpose_b, g->lda, g->ldb, g->ldc, g->packed_b ? ", packed" : "");
 }
 
 /* k roundings in the chain, one of alpha's product, one of the final fma: |error| <= gamma(k + 3) of the absolute values of the
- * terms.  Not where a chain may overflow, and not with beta, for c is no more what it was. */
+ * terms; and half a unit in the last place of c, if it has 16 bits.  Not where a chain, or c, may overflow, and not with beta, for
+ * c is no more what it was. */
 static void check_gemm(const struct memory *memory, const void *request) {
     const struct heed_gemm *g = request;
     (void)memory;
@@ -80,18 +107,20 @@ static void check_gemm(const struct memory *memory, const void *request) {
         const int64_t row = i / g->n, column = i % g->n;
         double terms = 0;
         for (int64_t p = 0; p < k; p++)
-            terms += fabs((double)g->a[g->transpose_a ? p * g->lda + row : row * g->lda + p] *
-                          (double)g->b[g->transpose_b ? column * g->ldb + p : p * g->ldb + column]);
-        const double got = (double)g->c[row * g->ldc + column], alpha = fabs((double)g->alpha);
-        const double bound = gamma * alpha * terms + (double)(2 * k + 2) * TINY * (1 + alpha);
-        if (terms < 1e37 && alpha * terms < 1e37 && !(fabs(got - want[i]) <= bound))
+            terms += fabs(ref_gemm_a(g, row, p) * ref_gemm_b(g, p, column));
+        const double got = ref_element(g->c, g->c_type, row * g->ldc + column), alpha = fabs((double)g->alpha);
+        const double exact = gamma * alpha * terms + (double)(2 * k + 2) * TINY * (1 + alpha), most = alpha * terms + exact;
+        const double unit = g->c_type == HEED_F32 ? 0 : g->c_type == HEED_BF16 ? 0x1p-8 : 0x1p-11;
+        const double bound = exact + unit * most + (g->c_type == HEED_F16 ? 0x1p-25 : unit * 0x1p-126);
+        if (terms < 1e37 && most < (g->c_type == HEED_F16 ? 65000.0 : 1e37) && !(fabs(got - want[i]) <= bound))
             fuzz_fail("c[%" PRId64 "][%" PRId64 "] is %.9g, but the oracle has %.9g", row, column, got, want[i]);
     }
     free(want);
 }
 
-static float *pack(struct input *in, struct memory *memory, const struct heed_gemm *g) {
-    float *packed = memory_new(memory, "packed_b", heed_gemm_packed_size(g->n, g->k), sizeof *packed, in);
+static void *pack(struct input *in, struct memory *memory, const struct heed_gemm *g) {
+    const int64_t each = type_bytes(g->b_type);
+    void *packed = memory_new(memory, "packed_b", heed_gemm_packed_bytes(g) / each, (size_t)each, in);
     if (heed_gemm_pack_b(g, packed, NULL) != HEED_OK)
         fuzz_fail("heed_gemm_pack_b: %s", heed_error_message());
     return packed;
@@ -114,11 +143,14 @@ void fuzz_gemm(struct input *in) {
     g.lda = (g.transpose_a ? g.m : g.k) + take_range(in, 0, 3);
     g.ldb = (g.transpose_b ? g.k : g.n) + take_range(in, 0, 3);
     g.ldc = g.n + take_range(in, 0, 3);
-    g.a = g.transpose_a ? new_matrix(in, &memory, "a", g.k, g.m, g.lda, take_fill(in, false))
-                        : new_matrix(in, &memory, "a", g.m, g.k, g.lda, take_fill(in, false));
-    g.b = g.transpose_b ? new_matrix(in, &memory, "b", g.n, g.k, g.ldb, take_fill(in, false))
-                        : new_matrix(in, &memory, "b", g.k, g.n, g.ldb, take_fill(in, false));
-    g.c = new_matrix(in, &memory, "c", g.m, g.n, g.ldc, take_fill(in, false));
+    g.a_type = take_type(in);
+    g.b_type = take_type(in);
+    g.c_type = take_type(in);
+    g.a = g.transpose_a ? new_typed(in, &memory, "a", g.a_type, g.k, g.m, g.lda)
+                        : new_typed(in, &memory, "a", g.a_type, g.m, g.k, g.lda);
+    g.b = g.transpose_b ? new_typed(in, &memory, "b", g.b_type, g.n, g.k, g.ldb)
+                        : new_typed(in, &memory, "b", g.b_type, g.k, g.n, g.ldb);
+    g.c = new_typed(in, &memory, "c", g.c_type, g.m, g.n, g.ldc);
     if (take_chance(in, 3))
         g.packed_b = pack(in, &memory, &g);
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;

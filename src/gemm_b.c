@@ -1,0 +1,93 @@
+/* The second factor of a product, weights as a rule: packed once in the type that they have, and widened a block at a time, for all
+ * rows that a task multiplies with it. */
+#include <string.h>
+
+#include "cpu.h"
+#include "dispatch.h"
+#include "error.h"
+#include "gemm.h"
+#include "internal.h"
+#include "schedule.h"
+#include "types.h"
+
+/* Of k rows of a packed panel. */
+static int64_t panel_bytes(enum heed_type type, int64_t k) { return k * HEED_PANEL * type_bytes(type); }
+
+HEED_API int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm) {
+    int64_t bytes;
+    if (!gemm || gemm->n < 0 || gemm->k < 0 || !heed_gemm_b_may_be(gemm->b_type) || gemm->n > INT64_MAX - HEED_PANEL)
+        return -1;
+    const int64_t elements = round_up(gemm->n, HEED_PANEL), each = type_bytes(gemm->b_type);
+    return __builtin_mul_overflow(elements, gemm->k, &bytes) || bytes > INT64_MAX / each ? -1 : bytes * each;
+}
+
+const void *heed_gemm_packed_at(const struct heed_gemm *request, int64_t column, int64_t start) {
+    return (const char *)request->packed_b + column / HEED_PANEL * panel_bytes(request->b_type, request->k) +
+           panel_bytes(request->b_type, start);
+}
+
+const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int64_t start) {
+    return type_at(request->b_type, request->b,
+                   request->transpose_b ? column * request->ldb + start : start * request->ldb + column);
+}
+
+const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
+                              int64_t start, int64_t k, float *scratch) {
+    if (request->packed_b && request->b_type == HEED_F32)
+        return heed_gemm_packed_at(request, column, start);
+    if (request->packed_b)
+        kernels->pack(heed_gemm_packed_at(request, column, start), request->b_type, HEED_PANEL, k, HEED_PANEL, scratch);
+    else if (request->transpose_b)
+        kernels->pack_transposed(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, scratch);
+    else
+        kernels->pack(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, scratch);
+    return scratch;
+}
+
+struct pack_run {
+    const struct heed_gemm *request;
+    const struct heed_kernels *kernels;
+    char *packed;
+};
+
+/* panel[p][0..63] = b[p][0..columns-1] of elements of `bytes`, zeros after them; b[p][j] is src[p * ld + j * step]. */
+INLINE void copy_panel(const int bytes, const char *src, int64_t ld, int64_t step, int64_t k, int columns, char *panel) {
+    for (int64_t p = 0; p < k; p++, panel += HEED_PANEL * bytes) {
+        for (int j = 0; j < columns; j++)
+            memcpy(panel + j * bytes, src + (p * ld + j * step) * bytes, (size_t)bytes);
+        memset(panel + columns * bytes, 0, (size_t)((HEED_PANEL - columns) * bytes));
+    }
+}
+
+static bool pack_task(void *context, int64_t task, int worker) {
+    const struct pack_run *run = context;
+    const struct heed_gemm *request = run->request;
+    const int64_t column = task * HEED_PANEL, ld = request->transpose_b ? 1 : request->ldb,
+                  step = request->transpose_b ? request->ldb : 1;
+    const int columns = (int)min_i64(HEED_PANEL, request->n - column);
+    const void *src = heed_gemm_b_at(request, column, 0);
+    void *panel = run->packed + task * panel_bytes(request->b_type, request->k);
+    (void)worker;
+    if (request->b_type != HEED_F32)
+        copy_panel(2, src, ld, step, request->k, columns, panel);
+    else if (request->transpose_b)
+        run->kernels->pack_transposed(src, HEED_F32, request->ldb, request->k, columns, panel);
+    else
+        run->kernels->pack(src, HEED_F32, request->ldb, request->k, columns, panel);
+    return true;
+}
+
+HEED_API enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec) {
+    const struct heed_kernels *kernels;
+    enum heed_status status = heed_gemm_check_pack(gemm, packed_b);
+    if (status == HEED_OK)
+        status = heed_exec_check(exec);
+    if (status == HEED_OK)
+        status = heed_kernels_for(exec, &kernels);
+    if (status || gemm->n == 0 || gemm->k == 0)
+        return status;
+    struct pack_run run = {gemm, kernels, packed_b};
+    const int64_t panels = ceil_div(gemm->n, HEED_PANEL);
+    const double bytes = 8.0 * (double)gemm->n * (double)gemm->k;
+    return heed_schedule_run(exec, heed_schedule_workers(exec, panels, bytes), panels, pack_task, &run);
+}

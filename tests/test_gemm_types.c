@@ -1,0 +1,197 @@
+/* heed_gemm with factors and results of all types: the bits of the same product of floats, made of the widened factors by the
+ * scalar kernels and finished here, rounded to the type of c; whatever the instruction set, packed or not, in guarded memory. */
+#include "harness_attention.h"
+#include "internal.h"
+#include "reference/reference.h"
+#include "suites.h"
+#include "types.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A matrix of any type as stored, rows `ld` elements apart. */
+struct stored {
+    enum heed_type type;
+    int64_t rows, columns, ld;
+    struct buffer memory;
+    char *data;
+};
+
+static const enum heed_type all_types[] = {HEED_F32, HEED_BF16, HEED_F16};
+
+static enum heed_type any_type(struct rng *rng) { return all_types[rng_range(rng, 0, 2)]; }
+
+static struct stored stored_new(struct rng *rng, enum heed_type type, int64_t rows, int64_t columns) {
+    struct stored s = {.type = type, .rows = rows, .columns = columns, .ld = columns + rng_range(rng, 0, 5)};
+    const int64_t elements = rows > 0 ? (rows - 1) * s.ld + columns : 0, bytes = elements * type_bytes(type);
+    const enum placement placement = any_placement(rng);
+    s.memory = buffer_new(ceil_div(bytes, 4), placement);
+    s.data = (char *)s.memory.data + (placement == AT_END ? 4 * s.memory.count - bytes : 0);
+    memset(s.data, 0xff, (size_t)bytes); /* NaNs, read where nothing should be */
+    return s;
+}
+
+static void store(const struct stored *s, const float *values) {
+    for (int64_t i = 0; i < s->rows; i++)
+        for (int64_t j = 0; j < s->columns; j++) {
+            const float x = values[i * s->columns + j];
+            const uint16_t half = s->type == HEED_F32 ? 0 : half_of(s->type, x);
+            memcpy(s->data + (i * s->ld + j) * type_bytes(s->type), s->type == HEED_F32 ? (const void *)&x : &half,
+                   (size_t)type_bytes(s->type));
+        }
+}
+
+/* Whether it holds these values, rounded, and gaps of 0xff. */
+static void must_hold(const struct stored *s, const float *values) {
+    const int64_t each = type_bytes(s->type);
+    for (int64_t at = 0; s->columns > 0 && at < (s->rows - 1) * s->ld + s->columns; at++) {
+        const int64_t i = at / s->ld, j = at % s->ld;
+        const float x = j < s->columns ? values[i * s->columns + j] : 0;
+        const uint16_t half = s->type == HEED_F32 ? 0 : half_of(s->type, x);
+        const unsigned char gap[4] = {0xff, 0xff, 0xff, 0xff};
+        const void *want = j >= s->columns ? (const void *)gap : s->type == HEED_F32 ? (const void *)&x : &half;
+        if (memcmp(s->data + at * each, want, (size_t)each) != 0)
+            must(j < s->columns ? "other bits than the product of floats" : "wrote between rows");
+    }
+}
+
+/* Factors as floats that their types hold, as stored without gaps. */
+struct product {
+    struct heed_gemm request;
+    float *a, *b, *c, *want;
+};
+
+static float *new_values(struct rng *rng, enum heed_type type, int64_t n) {
+    float *x = new_filled(rng, rng_range(rng, 0, 2) ? FILL_NORMAL : any_fill(rng), n);
+    round_floats(type, x, n);
+    return x;
+}
+
+static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
+    static const int64_t edges[] = {0, 1, 63, 64, 65, 127, 129, 257, 513};
+    int64_t *const sizes[] = {&g->m, &g->n, &g->k};
+    const int64_t kind = rng_range(rng, 0, 5);
+    for (int i = 0; i < 3; i++)
+        *sizes[i] = kind == 0 ? edges[rng_range(rng, 0, 8)] : rng_range(rng, 1, kind == 1 ? 160 : 70);
+    if (kind >= 3) /* few rows */
+        g->m = rng_range(rng, 1, 14), g->k = rng_range(rng, 1, 400);
+    if (g->m * g->n * g->k > 3000000)
+        g->m = 1;
+}
+
+static void finish_sums(const struct heed_gemm *g, const float *old, float *sums) {
+    for (int64_t i = 0; i < g->m * g->n; i++) {
+        const float y = g->alpha * sums[i], c = g->beta != 0 ? fmaf(g->beta, old[i], y) : y;
+        sums[i] = isnan(c) ? __builtin_nanf("") : c;
+    }
+}
+
+static struct product new_product(struct rng *rng) {
+    static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY};
+    struct product p = {.request = {.alpha = factors[rng_range(rng, 0, 5)],
+                                    .beta = factors[rng_range(rng, 0, 5)],
+                                    .transpose_a = rng_range(rng, 0, 3) == 0,
+                                    .transpose_b = rng_range(rng, 0, 1),
+                                    .a_type = any_type(rng),
+                                    .b_type = any_type(rng),
+                                    .c_type = any_type(rng)}};
+    struct heed_gemm *g = &p.request;
+    choose_sizes(rng, g);
+    p.a = new_values(rng, g->a_type, g->m * g->k);
+    p.b = new_values(rng, g->b_type, g->k * g->n);
+    p.c = new_values(rng, g->c_type, g->m * g->n);
+    p.want = new_floats(g->m * g->n);
+    struct heed_gemm plain = *g;
+    plain.a_type = plain.b_type = plain.c_type = HEED_F32;
+    plain.alpha = g->alpha != 0, plain.beta = 0;
+    plain.a = p.a, plain.lda = g->transpose_a ? g->m : g->k;
+    plain.b = p.b, plain.ldb = g->transpose_b ? g->k : g->n;
+    plain.c = p.want, plain.ldc = g->n;
+    ck_assert_msg(heed_gemm(&plain, &(struct heed_exec){.isa = "scalar", .threads = 1}) == HEED_OK, "%s", heed_error_message());
+    finish_sums(g, p.c, p.want);
+    return p;
+}
+
+static void run(const struct product *p, struct heed_exec exec, bool packed, struct rng *rng) {
+    struct heed_gemm g = p->request;
+    struct stored a = g.transpose_a ? stored_new(rng, g.a_type, g.k, g.m) : stored_new(rng, g.a_type, g.m, g.k);
+    struct stored b = g.transpose_b ? stored_new(rng, g.b_type, g.n, g.k) : stored_new(rng, g.b_type, g.k, g.n);
+    struct stored c = stored_new(rng, g.c_type, g.m, g.n), panels = {.memory = {0}};
+    store(&a, p->a);
+    store(&b, p->b);
+    if (g.beta != 0)
+        store(&c, p->c);
+    g.a = a.data, g.lda = a.ld;
+    g.b = b.data, g.ldb = b.ld;
+    g.c = c.data, g.ldc = c.ld;
+    if (packed) {
+        const int64_t elements = heed_gemm_packed_bytes(&g) / type_bytes(g.b_type);
+        panels = stored_new(rng, g.b_type, 1, elements);
+        ck_assert_msg(heed_gemm_pack_b(&g, panels.data, &exec) == HEED_OK, "%s", heed_error_message());
+        g.packed_b = panels.data;
+        g.b = NULL;
+    }
+    describe("gemm of types", exec.isa, "%lld x %lld x %lld, %s x %s to %s, alpha %g, beta %g, transpose %d %d%s, %d threads",
+             (long long)g.m, (long long)g.n, (long long)g.k, type_name(g.a_type), type_name(g.b_type), type_name(g.c_type),
+             (double)g.alpha, (double)g.beta, g.transpose_a, g.transpose_b, packed ? ", packed" : "", exec.threads);
+    ck_assert_msg(heed_gemm(&g, &exec) == HEED_OK, "%s", heed_error_message());
+    must_hold(&c, p->want);
+    must_hold(&a, p->a);
+    must_hold(&b, p->b);
+    struct stored *const all[] = {&a, &b, &c, &panels};
+    for (int i = 0; i < 3 + packed; i++)
+        buffer_free(&all[i]->memory);
+}
+
+START_TEST(test_gemm_types_same_bits) {
+    struct rng rng = rng_for("gemm types", _i);
+    for (int64_t repeat = 0; repeat < test_count(150); repeat++) {
+        struct product p = new_product(&rng);
+        for (int i = 0; heed_kernels_usable(i); i++)
+            for (int packed = 0; packed < 2; packed++)
+                run(&p, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)}, packed, &rng);
+        float *const all[] = {p.a, p.b, p.c, p.want};
+        for (int i = 0; i < 4; i++)
+            free(all[i]);
+    }
+}
+END_TEST
+
+/* Packed bytes are those of b, in panels of 64 columns. */
+START_TEST(test_gemm_types_packed_layout) {
+    struct rng rng = rng_for("gemm types layout", 0);
+    for (int64_t repeat = 0; repeat < test_count(40); repeat++) {
+        const enum heed_type type = any_type(&rng);
+        const int64_t n = rng_range(&rng, 1, 200), k = rng_range(&rng, 1, 50), each = type_bytes(type);
+        struct heed_gemm g = {.n = n, .k = k, .b_type = type, .transpose_b = rng_range(&rng, 0, 1)};
+        struct stored b = g.transpose_b ? stored_new(&rng, type, n, k) : stored_new(&rng, type, k, n);
+        for (int64_t i = 0; i < (b.rows - 1) * b.ld + b.columns; i++)
+            memcpy(b.data + i * each, &(uint32_t){(uint32_t)rng_next(&rng)}, (size_t)each);
+        g.b = b.data, g.ldb = b.ld;
+        const int64_t bytes = heed_gemm_packed_bytes(&g);
+        ck_assert_int_eq(bytes, ceil_div(n, HEED_PANEL) * HEED_PANEL * k * each);
+        struct stored panels = stored_new(&rng, type, 1, bytes / each);
+        ck_assert_int_eq(heed_gemm_pack_b(&g, panels.data, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
+        for (int64_t i = 0; i < bytes / each; i++) {
+            const int64_t p = i / HEED_PANEL % k, j = i / HEED_PANEL / k * HEED_PANEL + i % HEED_PANEL;
+            const uint32_t zero = 0;
+            const void *want = j >= n ? (const void *)&zero : b.data + (g.transpose_b ? j * b.ld + p : p * b.ld + j) * each;
+            ck_assert_msg(memcmp(panels.data + i * each, want, (size_t)each) == 0, "element %lld of %s", (long long)i,
+                          type_name(type));
+        }
+        buffer_free(&b.memory);
+        buffer_free(&panels.memory);
+    }
+}
+END_TEST
+
+Suite *gemm_types_suite(void) {
+    Suite *suite = suite_create("gemm_types");
+    TCase *tests = tcase_create("gemm types");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_gemm_types_same_bits, 0, test_quick() ? 1 : 3);
+    tcase_add_test(tests, test_gemm_types_packed_layout);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
