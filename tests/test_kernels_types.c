@@ -276,6 +276,54 @@ static void check_finish(const struct heed_kernels *table, const struct type_tes
     free(want);
 }
 
+static void check_pack(const struct heed_kernels *table, const struct type_test *test, struct rng *rng) {
+    const int64_t k = rng_range(rng, 1, 9), columns = rng_range(rng, 1, HEED_PANEL);
+    struct halves x = new_halves(test, k, columns, rng);
+    float *got = new_floats(k * HEED_PANEL), *want = new_filled(rng, FILL_EQUAL, k * HEED_PANEL);
+    describe("pack", table->name, "%s, %lld x %lld", test->name, (long long)k, (long long)columns);
+    memset(want, 0, (size_t)(k * HEED_PANEL) * sizeof *want);
+    for (int64_t i = 0; i < k; i++)
+        memcpy(want + i * HEED_PANEL, x.floats + i * columns, (size_t)columns * sizeof *want);
+    table->pack(x.data, x.type, x.ld, k, (int)columns, got);
+    must(compare(SAME_BITS, got, want, k, HEED_PANEL));
+    free_halves(&x);
+    free(got);
+    free(want);
+}
+
+/* By the definition, element by element. */
+static void check_finish_products(const struct heed_kernels *table, const struct type_test *test, struct rng *rng) {
+    const int64_t rows = rng_range(rng, 1, 7), n = rng_range(rng, 1, 70);
+    const float alpha = rng_range(rng, 0, 1) ? 1.0f : -1.7f, beta = rng_range(rng, 0, 1) ? 0.0f : 0.3f;
+    struct halves c = new_halves(test, rows, n, rng);
+    float *sums = new_filled(rng, any_fill(rng), rows * n), *floats = new_floats(rows * n), *want = new_floats(rows * n);
+    uint16_t *data = (uint16_t *)(uintptr_t)c.data;
+    describe("finish_products", table->name, "%s, %lld x %lld, alpha %g, beta %g", test->name, (long long)rows, (long long)n,
+             (double)alpha, (double)beta);
+    for (int64_t i = 0; i + 1 < rows; i++)
+        memset(data + i * c.ld + n, 0xaa, (size_t)(c.ld - n) * sizeof *data);
+    memcpy(floats, c.floats, (size_t)(rows * n) * sizeof *floats);
+    for (int64_t i = 0; i < rows * n; i++) {
+        const float y = alpha * sums[i], x = beta != 0 ? fmaf(beta, c.floats[i], y) : y;
+        want[i] = isnan(x) ? float_of(0x7fc00000) : x;
+    }
+    struct heed_finish_products products = {rows, n, sums, n, alpha, beta, data, test->type, c.ld};
+    table->finish_products(&products);
+    products.c = floats, products.type = HEED_F32, products.ldc = n;
+    table->finish_products(&products);
+    must(compare(SAME_BITS, floats, want, rows, n));
+    for (int64_t i = 0; i < rows * n; i++)
+        ck_assert_msg(data[i / n * c.ld + i % n] == test->round((double)want[i]), "%s: %a became 0x%04x", table->name,
+                      (double)want[i], data[i / n * c.ld + i % n]);
+    for (int64_t i = 0; i + 1 < rows; i++)
+        for (int64_t j = n; j < c.ld; j++)
+            ck_assert_msg(data[i * c.ld + j] == 0xaaaa, "written between rows");
+    free_halves(&c);
+    float *const all[] = {sums, floats, want};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
 START_TEST(test_typed_kernels) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("typed_kernels", 0);
@@ -283,6 +331,8 @@ START_TEST(test_typed_kernels) {
         check_loads(table, &type_tests[repeat % TYPE_TESTS], &rng);
         check_thin(table, &type_tests[repeat % TYPE_TESTS], &rng);
         check_finish(table, &type_tests[repeat % TYPE_TESTS], &rng);
+        check_pack(table, &type_tests[repeat % TYPE_TESTS], &rng);
+        check_finish_products(table, &type_tests[repeat % TYPE_TESTS], &rng);
     }
 }
 END_TEST
