@@ -23,9 +23,10 @@ enum {
     BLOCK_ROWS_LEAST = 480,
     BLOCK_ROWS_MOST = 4096, /* some ms of work, after which cancellation is asked for */
     FEW_ROWS = HEED_GEMM_FEW_ROWS,
-    FEW_ROWS_K = 32,       /* a block of b stays in L1 for its two or more tiles */
-    FEW_ROWS_PLAIN_K = 16, /* or is as many rows of b as a processor's prefetchers can follow at once */
-    DIRECT_ROWS = 24,      /* up to so many rows, packing b costs more than reading it in place */
+    FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles */
+    FEW_ROWS_PLAIN_K = 16,    /* or is as many rows of b as a processor's prefetchers can follow at once */
+    DIRECT_ROWS = 24,         /* up to so many rows, packing b costs more than reading it in place */
+    WIDENED_FLOATS = 1 << 21, /* of a, if that is rows enough */
     TASKS_PER_WORKER = 4,
     LINE_BYTES = HEED_LINE * sizeof(float)
 };
@@ -275,13 +276,15 @@ static bool widens_rows(const struct gemm_run *run) {
     return run->k > 0 && !run->request->transpose_a && run->request->a_type != HEED_F32;
 }
 
-/* Their sums take a quarter of L2. */
+/* Their sums take a quarter of L2.  Where rows of a are widened, blocks are alike in size, for a short last one would have all of b
+ * loaded for few rows. */
 static int64_t plan_block_rows(const struct gemm_run *run) {
     const int64_t in_cache = heed_cache_sizes().l2 / 4 / (HEED_PANEL * (int64_t)sizeof(float));
-    const int64_t most = widens_rows(run)        ? BLOCK_ROWS_LEAST
-                         : run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache))
-                                                 : BLOCK_ROWS_MOST;
-    return min_i64(run->task_rows, round_up(most, run->kernels->tile_rows));
+    int64_t most = run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache)) : BLOCK_ROWS_MOST;
+    if (widens_rows(run))
+        most = max_i64(BLOCK_ROWS_LEAST, min_i64(most, WIDENED_FLOATS / run->k));
+    const int64_t rows = widens_rows(run) ? ceil_div(run->task_rows, ceil_div(run->task_rows, most)) : most;
+    return min_i64(run->task_rows, round_up(rows, run->kernels->tile_rows));
 }
 
 static int64_t plan_block_columns(const struct gemm_run *run) {
