@@ -183,8 +183,8 @@ void AttentionWork::move_to_cache(const Storage &storage) {
         table_.push_back(page);
     std::shuffle(table_.begin(), table_.end(), std::mt19937_64(1));
     cache_.page_table = paged ? table_.data() : nullptr;
-    layer_floats_ = cache_.num_pages * heed_kv_page_floats(&cache_);
-    first_layer_ = cache_.data = own(layers_ * layer_floats_).data();
+    layer_floats_ = cache_.num_pages * heed_kv_page_bytes(&cache_) / 4;
+    cache_.data = first_layer_ = own(layers_ * layer_floats_).data();
     struct heed_kv_append append = {};
     append.batch = shape_.batch, append.tokens = shape_.keys;
     append.key = request.key, append.value = request.value;

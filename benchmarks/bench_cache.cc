@@ -52,7 +52,7 @@ AppendWork::AppendWork(const AppendShape &shape, Rope rope)
     cache_.num_pages = shape.batch * cache_.pages_per_sequence;
     cache_.num_kv_heads = shape.kv_heads;
     cache_.head_dim = cache_.value_dim = d;
-    data_ = std::make_unique<Buffer>(cache_.num_pages * heed_kv_page_floats(&cache_));
+    data_ = std::make_unique<Buffer>(cache_.num_pages * heed_kv_page_bytes(&cache_) / 4);
     cache_.data = data_->data();
     for (int64_t b = 0; b < shape.batch; b++)
         positions_.push_back(b * 97 % (capacity - shape.tokens));
@@ -80,7 +80,7 @@ void AppendWork::add_rope(Rope rope) {
 std::vector<float> AppendWork::stored_key(const float *data, int64_t sequence, int64_t head, int64_t token) const {
     const int64_t d = shape_.head_dim, position = positions_[static_cast<size_t>(sequence)] + token, t = position % page_tokens;
     const int64_t page = sequence * cache_.pages_per_sequence + position / page_tokens;
-    const float *start = data + page * heed_kv_page_floats(&cache_) + head * page_tokens * 2 * d + t;
+    const float *start = data + page * heed_kv_page_bytes(&cache_) / 4 + head * page_tokens * 2 * d + t;
     std::vector<float> key;
     for (int64_t i = 0; i < d; i++)
         key.push_back(start[i * page_tokens]);
@@ -113,7 +113,7 @@ std::string AppendWork::check_key(int64_t sequence, int64_t head, int64_t token)
 }
 
 std::string AppendWork::check() {
-    const int64_t floats = cache_.num_pages * heed_kv_page_floats(&cache_);
+    const int64_t floats = cache_.num_pages * heed_kv_page_bytes(&cache_) / 4;
     heed_kv_cache scalar_cache = cache_;
     struct heed_kv_append scalar = append_;
     scalar_data_ = std::make_unique<Buffer>(floats);

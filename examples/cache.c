@@ -58,11 +58,11 @@ static enum heed_status append(int batch, int tokens, int64_t position) {
 
 /* Sequence 1 becomes a copy of sequence 0: its full pages are shared, its last one, which both will write to, is not. */
 static void fork_sequence(void) {
-    const size_t page = (size_t)heed_kv_page_floats(&cache);
+    const size_t page = (size_t)heed_kv_page_bytes(&cache);
     memcpy(page_table[1], page_table[0], sizeof page_table[0]);
     page_table[1][2] = 2;
     page_table[1][3] = 3;
-    memcpy(cache.data + 2 * page, cache.data + 5 * page, page * sizeof *cache.data);
+    memcpy((char *)cache.data + 2 * page, (char *)cache.data + 5 * page, page);
     memcpy(key_rows[1], key_rows[0], sizeof key_rows[0]);
     memcpy(value_rows[1], value_rows[0], sizeof value_rows[0]);
 }
@@ -104,7 +104,7 @@ int main(void) {
     }
     cache.pages_per_sequence = cache.table_stride = SEQUENCE_PAGES;
     cache.page_table = page_table[0];
-    cache.data = aligned_alloc(64, PAGES * (size_t)heed_kv_page_floats(&cache) * sizeof *cache.data);
+    cache.data = aligned_alloc(64, PAGES * (size_t)heed_kv_page_bytes(&cache));
     enum heed_status status = cache.data ? append(1, PREFIX, 0) : HEED_OUT_OF_MEMORY;
     if (status == HEED_OK)
         fork_sequence();

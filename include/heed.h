@@ -152,14 +152,16 @@ struct heed_states {
 };
 
 /* Keys and values in pages of the caller's memory, in heed's own layout, the same on every instruction set.  heed_kv_append writes
- * it.  A page holds page_tokens tokens of all key/value heads: with W = the greatest common divisor of page_tokens and 64, and
- * V = value_dim rounded up to a multiple of 16,
+ * it.  A page holds page_tokens tokens of all key/value heads: with W = the greatest common divisor of page_tokens and 64, V =
+ * value_dim rounded up to a multiple of 16, and kb and vb the bytes of an element of key_type and of value_type, in bytes,
  *
- *   page p, head h, token t, element d of its key:    data[p * page + h * head + t / W * W * head_dim + d * W + t % W]
- *   page p, head h, token t, element d of its value:  data[p * page + h * head + page_tokens * head_dim + t * V + d]
- *   head = page_tokens * (head_dim + V),  page = num_kv_heads * head = heed_kv_page_floats()
+ *   page p, head h, token t, element d of its key:    p * page + h * head + (t / W * W * head_dim + d * W + t % W) * kb
+ *   page p, head h, token t, element d of its value:  p * page + h * head + values + (t * V + d) * vb
+ *   values = page_tokens * head_dim * kb rounded up to a multiple of 64
+ *   head = values + page_tokens * V * vb rounded up to a multiple of 64,  page = num_kv_heads * head = heed_kv_page_bytes()
  *
- * Elements value_dim ... V - 1 of a value are 0: attention reads whole vectors.  Slots never written may hold anything.
+ * Elements value_dim ... V - 1 of a value are 0: attention reads whole vectors.  Bytes that are nobody's, and slots never written,
+ * may hold anything.
  *
  * The token at position t of a sequence is token t % page_tokens of the sequence's page t / page_tokens % pages_per_sequence:
  * number page_table[b * table_stride + that], or b * pages_per_sequence + that if page_table is NULL.  So
@@ -171,7 +173,8 @@ struct heed_states {
  * Nothing else is stored: to truncate a sequence, use a smaller length; to fork one, copy its row of the table, and give the fork a
  * copy of its last page if that is not full, before either appends to it. */
 struct heed_kv_cache {
-    float *data; /* aligned to 64 bytes for full speed */
+    void *data; /* aligned to 4 bytes whatever the types are, to 64 for full speed */
+    enum heed_type key_type, value_type;
     int64_t num_pages;
     int64_t page_tokens; /* a multiple of 16; of 64 for full speed with few queries */
     int64_t num_kv_heads, head_dim, value_dim;
@@ -179,8 +182,8 @@ struct heed_kv_cache {
     const int32_t *page_table; /* NULL: as above; entries of pages that a call has no use for are not looked at */
     int64_t table_stride;
 };
-/* Floats of one page, -1 if a size is not valid or the product overflows. */
-int64_t heed_kv_page_floats(const struct heed_kv_cache *cache);
+/* Bytes of one page, -1 if a size or a type is not valid or the product overflows. */
+int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);
 
 /* output = softmax(score) value, per batch and head (Vaswani et al. 2017, section 3.2.1), with score = softcap(scale * query key^T)
  * + bias + alibi + relative, in this order, as ONNX's Attention has it.  All options may be combined.
@@ -223,7 +226,7 @@ struct heed_attention {
     const float *sinks; /* NULL: none; else [num_heads]: a score that takes its part of the softmax and has no value;
                            -inf: none for this head; NaN and +inf make its rows NaN */
 
-    /* Each of any type; with a cache, types of key and value are not looked at. */
+    /* Each of any type; with a cache, whose types count then, those of key and value are not looked at. */
     struct heed_input query;           /* [batch, num_heads, query_tokens, head_dim] */
     struct heed_input key;             /* [batch, num_kv_heads, key_tokens, head_dim] */
     struct heed_input value;           /* [batch, num_kv_heads, key_tokens, value_dim] */
@@ -292,16 +295,20 @@ struct heed_rope {
 
 /* Writes the keys and values of new tokens to a cache: token t of sequence b to position positions[b] + t.  Only the slots of these
  * tokens are written; of more tokens than the pages of a sequence hold, the last ones.  With starts, as query_starts of
- * heed_attention, sequence b brings the tokens starts[b] ... starts[b + 1] - 1 of packed tensors.  Keys and values are floats, and
- * arrive bit by bit, but for what rope turns.  Sequences must not share pages that they write to. */
+ * heed_attention, sequence b brings the tokens starts[b] ... starts[b + 1] - 1 of packed tensors.  Sequences must not share pages
+ * that they write to.
+ *
+ * Keys and values of any type become floats, exactly; rope turns those of keys; then they are rounded to the type of the cache, to
+ * nearest even.  What floats hold arrives bit by bit in a cache of floats, but for what rope turns; in other types every NaN becomes
+ * the one quiet NaN. */
 struct heed_kv_append {
     int64_t batch;
     int64_t tokens;           /* of each sequence; with starts: of all */
     const int64_t *starts;    /* NULL: batched */
     const int64_t *positions; /* [batch]: of each sequence's first new token; NULL: 0 for all */
     struct heed_rope rope;    /* turns keys on their way */
-    struct heed_input key;    /* [batch, num_kv_heads, tokens, head_dim] */
-    struct heed_input value;  /* [batch, num_kv_heads, tokens, value_dim] */
+    struct heed_input key;    /* [batch, num_kv_heads, tokens, head_dim], of any type */
+    struct heed_input value;  /* [batch, num_kv_heads, tokens, value_dim], of any type */
     const struct heed_kv_cache *cache;
 };
 enum heed_status heed_kv_append(const struct heed_kv_append *append, const struct heed_exec *exec);

@@ -31,25 +31,25 @@ static void pack_key_rows(struct attention_block *block) {
     chunk->key_type = HEED_F32;
 }
 
-/* A cache's panels: in place, or side by side into panels of 64 columns. */
+/* A cache's panels: in place, or as floats side by side in panels of 64 columns. */
 static void load_cache_keys(struct attention_block *block) {
     const struct attention_plan *plan = block->plan;
     const struct heed_attention *request = plan->request;
     struct attention_chunk *chunk = &block->chunk;
     const int width = (int)plan->cache.width;
     for (int at = chunk->begin / width * width; at < chunk->end; at += width) {
-        const float *panel = kv_panel(request->cache, &plan->cache, block->sequence.batch, block->kv_head,
-                                      request->key_position + chunk->start + at);
+        const void *panel = kv_panel(request->cache, &plan->cache, block->sequence.batch, block->kv_head,
+                                     request->key_position + chunk->start + at);
         if (!plan->pack_keys) {
             chunk->keys[at / width] = panel;
             continue;
         }
         float *packed = block->keys + at / HEED_PANEL * HEED_PANEL * request->head_dim;
-        for (int64_t d = 0; d < request->head_dim; d++)
-            memcpy(packed + d * HEED_PANEL + at % HEED_PANEL, panel + d * width, (size_t)width * sizeof *panel);
+        block->kernels->widen_rows(panel, chunk->key_type, width, request->head_dim, width, packed + at % HEED_PANEL, HEED_PANEL);
         chunk->keys[at / HEED_PANEL] = packed;
     }
     chunk->key_width = plan->pack_keys ? HEED_PANEL : width;
+    chunk->key_type = plan->pack_keys ? HEED_F32 : chunk->key_type;
 }
 
 static void find_chunk(const struct attention_block *block, int64_t index, struct attention_chunk *chunk) {
@@ -107,7 +107,7 @@ const void *heed_block_first_value(const struct attention_block *block, int64_t 
                     request->key_position + chunk.start + chunk.begin);
 }
 
-static const float *cache_value(const struct attention_block *block, int at) {
+static const void *cache_value(const struct attention_block *block, int at) {
     const struct heed_attention *request = block->plan->request;
     return kv_value(request->cache, &block->plan->cache, block->sequence.batch, block->kv_head,
                     request->key_position + block->chunk.start + at);
@@ -121,7 +121,7 @@ static void find_cache_values(struct attention_block *block) {
     chunk->value_ld = block->plan->cache.value_ld;
     if ((position + chunk->begin) / page_tokens == (position + chunk->end - 1) / page_tokens) {
         chunk->piece_keys = HEED_CHUNK;
-        chunk->values[0] = cache_value(block, chunk->begin) - chunk->begin * chunk->value_ld;
+        chunk->values[0] = type_at(chunk->value_type, cache_value(block, chunk->begin), -chunk->begin * chunk->value_ld);
         return;
     }
     chunk->piece_keys = HEED_CHUNK;

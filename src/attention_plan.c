@@ -48,17 +48,20 @@ static bool is_thin(const struct heed_attention *request, int64_t rows) {
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     plan->is_thin = is_thin(request, rows);
-    if (request->cache) {
-        heed_kv_layout(request->cache, &plan->cache);
-        plan->pack_keys = plan->cache.width < plan->kernels->tile_columns && rows >= PACK_ROWS;
-        plan->pack_values = request->cache->page_tokens < HEED_PANEL && rows >= PACK_ROWS;
-        return;
-    }
     plan->key_type = request->key.type;
     plan->value_type = request->value.type;
     plan->pack_keys = !plan->is_thin;
+    if (request->cache) {
+        heed_kv_layout(request->cache, &plan->cache);
+        plan->key_type = request->cache->key_type;
+        plan->value_type = request->cache->value_type;
+        if (plan->key_type == HEED_F32)
+            plan->pack_keys = plan->cache.width < plan->kernels->tile_columns && rows >= PACK_ROWS;
+    }
     if (plan->value_type != HEED_F32)
         plan->pack_values = !plan->is_thin; /* thin products widen on their way, and pad rows */
+    else if (request->cache)
+        plan->pack_values = request->cache->page_tokens < HEED_PANEL && rows >= PACK_ROWS;
     else
         plan->pack_values = request->value_dim % plan->kernels->lanes != 0 ||
                             (request->value.token_stride != request->value_dim && rows >= PACK_ROWS);

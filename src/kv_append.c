@@ -12,7 +12,7 @@
 enum {
     TASK_TOKENS = 64, /* of one head: some 64 KiB read and written */
     GROUP = 16,       /* tokens that are stored at once: every panel has a multiple of them, every page too */
-    PIECE = 64        /* pairs of a group that are turned at once, in 8 KiB of stack */
+    PIECE = 64        /* elements of a group's tokens, or pairs of them, that are turned or rounded at once: 4 KiB of floats */
 };
 /* An element costs about as much time as this many operations of a product. */
 #define FLOPS_PER_ELEMENT 32.0
@@ -28,9 +28,9 @@ struct append_run {
 struct group {
     int count;
     int64_t position; /* of the first one */
-    const float *key, *value;
-    float *keys; /* in the panel, column of the first token */
-    float *values;
+    const void *key, *value;
+    void *keys; /* in the panel, column of the first token */
+    void *values;
 };
 
 static void split_pairs(const float *x, int64_t n, float *a, float *b) {
@@ -40,54 +40,86 @@ static void split_pairs(const float *x, int64_t n, float *a, float *b) {
     }
 }
 
-/* Pairs [from, from + n) of one key. */
-static void turn(const struct append_run *run, const float *key, int64_t position, int64_t from, int64_t n, float *a, float *b) {
+/* Pairs [from, from + n) of token t of a group. */
+static void turn(const struct append_run *run, const struct group *group, int t, int64_t from, int64_t n, float *a, float *b) {
     const struct heed_rope *rope = &run->request->rope;
-    const int64_t row = position * rope->table_stride + from;
-    const float *x = key + from, *y = x + rope->pairs;
+    const struct heed_input *view = &run->request->key;
+    const void *key = type_at(view->type, group->key, t * view->token_stride);
+    const int64_t row = (group->position + t) * rope->table_stride + from;
+    float pairs[2 * PIECE];
     if (rope->interleaved) {
-        split_pairs(key + 2 * from, n, a, b);
-        x = a;
-        y = b;
+        run->kernels->widen_rows(type_at(view->type, key, 2 * from), view->type, 0, 1, 2 * n, pairs, 0);
+        split_pairs(pairs, n, a, b);
+    } else {
+        run->kernels->widen_rows(type_at(view->type, key, from), view->type, 0, 1, n, a, 0);
+        run->kernels->widen_rows(type_at(view->type, key, from + rope->pairs), view->type, 0, 1, n, b, 0);
     }
-    run->kernels->rope(x, y, rope->cos + row, rope->sin + row, n, a, b);
+    run->kernels->rope(a, b, rope->cos + row, rope->sin + row, n, a, b);
+}
+
+/* Elements [0, n) of all keys of a group, from rows ld apart, become lines of the panel, the first one line number `line`, then
+ * every step-th.  Other types than floats are rounded as lines, many elements at once. */
+static void store_lines(const struct append_run *run, const struct group *group, const void *rows, enum heed_type type, int64_t ld,
+                        int64_t n, int64_t line, int64_t step) {
+    const int64_t width = run->layout.width;
+    const enum heed_type key_type = run->request->cache->key_type;
+    void *to = type_at_output(key_type, group->keys, line * width);
+    float lines[PIECE * GROUP];
+    if (key_type == HEED_F32) {
+        run->kernels->store_keys(rows, type, ld, n, group->count, to, step * width);
+        return;
+    }
+    for (int64_t from = 0; from < n; from += PIECE) {
+        const int64_t count = min_i64(PIECE, n - from);
+        run->kernels->store_keys(type_at(type, rows, from), type, ld, count, group->count, lines, GROUP);
+        run->kernels->round_rows(lines, GROUP, count, group->count, type_at_output(key_type, to, from * step * width), key_type,
+                                 step * width);
+    }
 }
 
 /* The first 2 * rope.pairs elements of all keys of a group. */
 static void store_turned(const struct append_run *run, const struct group *group) {
-    const struct heed_kv_append *request = run->request;
-    const struct heed_rope *rope = &request->rope;
-    const int64_t width = run->layout.width;
-    const int64_t step = rope->interleaved ? 2 * width : width, other = rope->interleaved ? width : rope->pairs * width;
+    const struct heed_rope *rope = &run->request->rope;
+    const int64_t step = rope->interleaved ? 2 : 1, other = rope->interleaved ? 1 : rope->pairs;
     for (int64_t from = 0; from < rope->pairs; from += PIECE) {
         const int64_t n = min_i64(PIECE, rope->pairs - from);
         float a[GROUP][PIECE], b[GROUP][PIECE];
         for (int t = 0; t < group->count; t++)
-            turn(run, group->key + t * request->key.token_stride, group->position + t, from, n, a[t], b[t]);
-        run->kernels->store_keys(a[0], HEED_F32, PIECE, n, group->count, group->keys + from * step, step);
-        run->kernels->store_keys(b[0], HEED_F32, PIECE, n, group->count, group->keys + from * step + other, step);
+            turn(run, group, t, from, n, a[t], b[t]);
+        store_lines(run, group, a[0], HEED_F32, PIECE, n, from * step, step);
+        store_lines(run, group, b[0], HEED_F32, PIECE, n, from * step + other, step);
     }
+}
+
+static void store_values(const struct append_run *run, const struct group *group) {
+    const struct heed_input *view = &run->request->value;
+    const enum heed_type type = run->request->cache->value_type;
+    const int64_t value_dim = run->request->cache->value_dim, ld = run->layout.value_ld;
+    float rows[GROUP * PIECE];
+    if (type == HEED_F32)
+        run->kernels->widen_rows(group->value, view->type, view->token_stride, group->count, value_dim, group->values, ld);
+    for (int64_t from = 0; type != HEED_F32 && from < value_dim; from += PIECE) {
+        const int64_t n = min_i64(PIECE, value_dim - from);
+        run->kernels->widen_rows(type_at(view->type, group->value, from), view->type, view->token_stride, group->count, n, rows,
+                                 PIECE);
+        run->kernels->round_rows(rows, PIECE, group->count, n, type_at_output(type, group->values, from), type, ld);
+    }
+    for (int t = 0; t < group->count; t++)
+        memset(type_at_output(type, group->values, t * ld + value_dim), 0, (size_t)((ld - value_dim) * type_bytes(type)));
 }
 
 static void store_group(const struct append_run *run, const struct group *group) {
-    const struct heed_kv_append *request = run->request;
-    const struct kv_layout *layout = &run->layout;
-    const int64_t turned = 2 * request->rope.pairs, value_dim = request->cache->value_dim;
+    const struct heed_input *view = &run->request->key;
+    const int64_t turned = 2 * run->request->rope.pairs;
     store_turned(run, group);
-    run->kernels->store_keys(group->key + turned, HEED_F32, request->key.token_stride, request->cache->head_dim - turned,
-                             group->count, group->keys + turned * layout->width, layout->width);
-    for (int t = 0; t < group->count; t++) {
-        float *row = group->values + t * layout->value_ld;
-        memcpy(row, group->value + t * request->value.token_stride, (size_t)value_dim * sizeof *row);
-        memset(row + value_dim, 0, (size_t)(layout->value_ld - value_dim) * sizeof *row);
-    }
+    store_lines(run, group, type_at(view->type, group->key, turned), view->type, view->token_stride,
+                run->request->cache->head_dim - turned, turned, 1);
+    store_values(run, group);
 }
 
-static const float *row_of(const struct heed_kv_append *request, const struct heed_input *view, int64_t b, int64_t head,
-                           int64_t t) {
-    const float *sequence =
-        (const float *)view->data + (request->starts ? request->starts[b] * view->token_stride : b * view->batch_stride);
-    return sequence + head * view->head_stride + t * view->token_stride;
+static const void *row_of(const struct heed_kv_append *request, const struct heed_input *view, int64_t b, int64_t head, int64_t t) {
+    const int64_t sequence = request->starts ? request->starts[b] * view->token_stride : b * view->batch_stride;
+    return type_at(view->type, view->data, sequence + head * view->head_stride + t * view->token_stride);
 }
 
 /* Tokens [from, to) of a sequence.  Of more tokens than a ring holds, the last ones remain: the others are not written at all, as
@@ -102,7 +134,8 @@ static void append_tokens(const struct append_run *run, int64_t b, int64_t head,
         group.count = (int)min_i64(to - t, GROUP - group.position % GROUP);
         group.key = row_of(request, &request->key, b, head, t);
         group.value = row_of(request, &request->value, b, head, t);
-        group.keys = kv_panel(cache, &run->layout, b, head, group.position) + group.position % run->layout.width;
+        group.keys = type_at_output(cache->key_type, kv_panel(cache, &run->layout, b, head, group.position),
+                                    group.position % run->layout.width);
         group.values = kv_value(cache, &run->layout, b, head, group.position);
         store_group(run, &group);
     }

@@ -40,6 +40,7 @@ static struct heed_region region_of_rows(const char *name, const struct heed_kv_
     return (struct heed_region){.name = name,
                                 .data = view->data,
                                 .type = view->type,
+                                .any_type = true,
                                 .width = width,
                                 .count = {request->starts ? 1 : request->batch, request->cache->num_kv_heads, request->tokens},
                                 .stride = {request->starts ? 0 : view->batch_stride, view->head_stride, view->token_stride},

@@ -6,29 +6,39 @@
 #include "error.h"
 #include "kernels.h"
 
-enum { PAGE_UNIT = 16, VALUE_UNIT = 16 };
+enum { PAGE_UNIT = 16, VALUE_UNIT = 16, PART_UNIT = 64 /* bytes */ };
 
 static int64_t panel_width(int64_t page_tokens) { return min_i64(HEED_PANEL, page_tokens & -page_tokens); }
 
-void heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout) {
+/* Of `tokens` rows, in whole lines; false if it overflows. */
+static bool part_bytes(int64_t tokens, int64_t width, enum heed_type type, int64_t *bytes) {
+    if (__builtin_mul_overflow(tokens, width * type_bytes(type), bytes) || *bytes > INT64_MAX - PART_UNIT)
+        return false;
+    *bytes = round_up(*bytes, PART_UNIT);
+    return true;
+}
+
+bool heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout) {
+    int64_t values;
     layout->width = panel_width(cache->page_tokens);
     layout->value_ld = round_up(cache->value_dim, VALUE_UNIT);
-    layout->head = cache->page_tokens * (cache->head_dim + layout->value_ld);
-    layout->page = cache->num_kv_heads * layout->head;
+    return part_bytes(cache->page_tokens, cache->head_dim, cache->key_type, &layout->values) &&
+           part_bytes(cache->page_tokens, layout->value_ld, cache->value_type, &values) &&
+           !__builtin_add_overflow(layout->values, values, &layout->head) &&
+           !__builtin_mul_overflow(cache->num_kv_heads, layout->head, &layout->page);
 }
 
 static bool is_size(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
 
-HEED_API int64_t heed_kv_page_floats(const struct heed_kv_cache *cache) {
+static bool is_type(enum heed_type type) { return is_size((int)type, HEED_F32, HEED_F16); }
+
+HEED_API int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache) {
+    struct kv_layout layout;
     if (!cache || !is_size(cache->page_tokens, PAGE_UNIT, INT64_MAX) || cache->page_tokens % PAGE_UNIT ||
         !is_size(cache->num_kv_heads, 0, INT64_MAX) || !is_size(cache->head_dim, 1, INT32_MAX) ||
-        !is_size(cache->value_dim, 1, INT32_MAX))
+        !is_size(cache->value_dim, 1, INT32_MAX) || !is_type(cache->key_type) || !is_type(cache->value_type))
         return -1;
-    const int64_t widths = cache->head_dim + round_up(cache->value_dim, VALUE_UNIT);
-    int64_t page;
-    if (__builtin_mul_overflow(cache->page_tokens, widths, &page) || __builtin_mul_overflow(page, cache->num_kv_heads, &page))
-        return -1;
-    return page <= INT64_MAX / (int64_t)sizeof(float) ? page : -1;
+    return heed_kv_layout(cache, &layout) ? layout.page : -1;
 }
 
 static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
@@ -36,6 +46,8 @@ static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
         const char *name;
         int64_t value, least, most;
     } sizes[] = {
+        {"cache.key_type", (int)cache->key_type, HEED_F32, HEED_F16},
+        {"cache.value_type", (int)cache->value_type, HEED_F32, HEED_F16},
         {"cache.num_pages", cache->num_pages, 0, INT64_MAX},
         {"cache.page_tokens", cache->page_tokens, PAGE_UNIT, INT64_MAX},
         {"cache.num_kv_heads", cache->num_kv_heads, 0, INT64_MAX},
@@ -53,7 +65,7 @@ static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
     if (cache->pages_per_sequence > INT64_MAX / cache->page_tokens)
         return heed_fail(HEED_INVALID_ARGUMENT, "cache.pages_per_sequence is %lld, times page_tokens it overflows",
                          (long long)cache->pages_per_sequence);
-    if (heed_kv_page_floats(cache) < 0)
+    if (heed_kv_page_bytes(cache) < 0)
         return heed_fail(HEED_INVALID_ARGUMENT, "cache.page_tokens is %lld, a page does not fit into the address space",
                          (long long)cache->page_tokens);
     return HEED_OK;
@@ -75,7 +87,7 @@ enum heed_status heed_kv_cache_check(const struct heed_kv_cache *cache, int64_t 
         return heed_fail(HEED_INVALID_ARGUMENT, "cache is NULL");
     if (check_sizes(cache) || check_pages(cache, batch))
         return HEED_INVALID_ARGUMENT;
-    const int64_t page = heed_kv_page_floats(cache);
+    const int64_t page = heed_kv_page_bytes(cache) / (int64_t)sizeof(float); /* the alignment that data must have */
     regions[HEED_KV_DATA] = (struct heed_region){.name = "cache.data",
                                                  .data = cache->data,
                                                  .width = page,

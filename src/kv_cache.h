@@ -2,22 +2,24 @@
 #ifndef HEED_KV_CACHE_H
 #define HEED_KV_CACHE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "heed.h"
 #include "internal.h"
 #include "region.h"
+#include "types.h"
 
-/* Floats between the parts of a page. */
 struct kv_layout {
     int64_t width;    /* W: keys of a panel, which is [head_dim][width]; 16, 32 or 64 */
-    int64_t value_ld; /* V: a row of values */
+    int64_t value_ld; /* V: elements from row to row of values */
+    int64_t values;   /* bytes from the start of a head to its values, from head to head, from page to page */
     int64_t head;
     int64_t page;
 };
 
-/* The cache has been checked. */
-void heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout);
+/* Types and sizes have been checked one by one; false if a page overflows. */
+bool heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout);
 
 /* Where a cache lies: its pages, and the table. */
 enum { HEED_KV_DATA, HEED_KV_TABLE, HEED_KV_REGIONS };
@@ -37,23 +39,25 @@ INLINE int64_t kv_page(const struct heed_kv_cache *cache, int64_t sequence, int6
                              : sequence * cache->pages_per_sequence + page;
 }
 
-INLINE float *kv_head(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
-                      int64_t position) {
-    return cache->data + kv_page(cache, sequence, position) * layout->page + head * layout->head;
+INLINE char *kv_head(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
+                     int64_t position) {
+    return (char *)cache->data + kv_page(cache, sequence, position) * layout->page + head * layout->head;
 }
 
 /* The panel of keys that holds a position, in its column position % width. */
-INLINE float *kv_panel(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
-                       int64_t position) {
+INLINE void *kv_panel(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
+                      int64_t position) {
     const int64_t token = position % cache->page_tokens;
-    return kv_head(cache, layout, sequence, head, position) + token / layout->width * layout->width * cache->head_dim;
+    return type_at_output(cache->key_type, kv_head(cache, layout, sequence, head, position),
+                          token / layout->width * layout->width * cache->head_dim);
 }
 
 /* The row of values of a position; the rows of a page follow one another, value_ld apart. */
-INLINE float *kv_value(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
-                       int64_t position) {
+INLINE void *kv_value(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
+                      int64_t position) {
     const int64_t token = position % cache->page_tokens;
-    return kv_head(cache, layout, sequence, head, position) + cache->page_tokens * cache->head_dim + token * layout->value_ld;
+    return type_at_output(cache->value_type, kv_head(cache, layout, sequence, head, position) + layout->values,
+                          token * layout->value_ld);
 }
 
 #endif

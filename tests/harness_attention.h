@@ -80,6 +80,7 @@ void describe_attention(const struct attention_case *c, const char *name, const 
 uint16_t half_of(enum heed_type type, float x);
 float float_of_half(enum heed_type type, uint16_t x);
 void round_floats(enum heed_type type, float *x, int64_t n);
+enum heed_type any_type(struct rng *rng);
 /* Stores the case in these types, to which its inputs are rounded; and the result as its output's type has it. */
 void use_types(struct attention_case *c, struct attention_types types);
 void round_output(const struct attention_case *c, struct attention_result *result);

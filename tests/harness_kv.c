@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
+
 static float *copy_floats(const float *x, int64_t n) {
     float *copy = new_floats(n);
     memcpy(copy, x, (size_t)n * sizeof *x);
@@ -25,29 +27,51 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 static int64_t padded_values(const struct heed_kv_cache *c) { return (c->value_dim + 15) / 16 * 16; }
 
-static int64_t kv_page_floats(const struct heed_kv_cache *c) {
-    return c->num_kv_heads * c->page_tokens * (c->head_dim + padded_values(c));
+static int64_t element_bytes(enum heed_type type) { return type == HEED_F32 ? 4 : 2; }
+
+/* Of a head. */
+static int64_t key_bytes(const struct heed_kv_cache *c) {
+    return (c->page_tokens * c->head_dim * element_bytes(c->key_type) + 63) / 64 * 64;
 }
 
-int64_t kv_cache_floats(const struct heed_kv_cache *c) { return c->num_pages * kv_page_floats(c); }
+static int64_t value_bytes(const struct heed_kv_cache *c) {
+    return (c->page_tokens * padded_values(c) * element_bytes(c->value_type) + 63) / 64 * 64;
+}
 
-/* Of element 0 of the head in the page of a position. */
-static int64_t head_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position) {
+static int64_t page_bytes(const struct heed_kv_cache *c) { return c->num_kv_heads * (key_bytes(c) + value_bytes(c)); }
+
+int64_t kv_cache_floats(const struct heed_kv_cache *c) { return c->num_pages * page_bytes(c) / (int64_t)sizeof(float); }
+
+static char *head_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position) {
     const int64_t number = position / c->page_tokens % c->pages_per_sequence;
     const int64_t p = c->page_table ? c->page_table[b * c->table_stride + number] : b * c->pages_per_sequence + number;
-    return p * kv_page_floats(c) + h * c->page_tokens * (c->head_dim + padded_values(c));
+    return (char *)c->data + p * page_bytes(c) + h * (key_bytes(c) + value_bytes(c));
 }
 
-int64_t kv_key_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, int64_t d) {
+void *kv_key_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, int64_t d) {
     const int64_t width = gcd(c->page_tokens, 64), t = position % c->page_tokens;
-    return head_at(c, b, h, position) + t / width * width * c->head_dim + d * width + t % width;
+    return head_at(c, b, h, position) + (t / width * width * c->head_dim + d * width + t % width) * element_bytes(c->key_type);
 }
 
-int64_t kv_value_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, int64_t d) {
-    return head_at(c, b, h, position) + c->page_tokens * c->head_dim + position % c->page_tokens * padded_values(c) + d;
+void *kv_value_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, int64_t d) {
+    const int64_t element = position % c->page_tokens * padded_values(c) + d;
+    return head_at(c, b, h, position) + key_bytes(c) + element * element_bytes(c->value_type);
 }
 
-static void put(float *to, float x) { memcpy(to, &x, sizeof x); }
+float kv_get(enum heed_type type, const void *at) {
+    uint16_t half;
+    float x;
+    memcpy(&half, at, sizeof half);
+    if (type != HEED_F32)
+        return float_of_half(type, half);
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+void kv_put(enum heed_type type, void *at, float x) {
+    const uint16_t half = type == HEED_F32 ? 0 : half_of(type, x);
+    memcpy(at, type == HEED_F32 ? (const void *)&x : (const void *)&half, (size_t)element_bytes(type));
+}
 
 static float without_payload(float x) { return isnan(x) ? NAN : x; }
 
@@ -62,8 +86,7 @@ static void turn_plainly(const struct heed_rope *rope, int64_t position, float *
 }
 
 /* Token t of sequence b, which is row `row` of its batch entry (packed: of all). */
-static void append_token(const struct append_case *c, int64_t b, int64_t t, int64_t row, float *data) {
-    const struct heed_kv_cache *cache = &c->cache;
+static void append_token(const struct append_case *c, const struct heed_kv_cache *cache, int64_t b, int64_t t, int64_t row) {
     const int64_t position = (c->append.positions ? c->append.positions[b] : 0) + t, batch = c->append.starts ? 0 : b;
     for (int64_t h = 0; h < cache->num_kv_heads; h++) {
         const int64_t from = (batch * cache->num_kv_heads + h) * c->append.tokens + row;
@@ -73,21 +96,22 @@ static void append_token(const struct append_case *c, int64_t b, int64_t t, int6
         rope.sin = c->sin;
         turn_plainly(&rope, position, x);
         for (int64_t d = 0; d < cache->head_dim; d++)
-            memcpy(data + kv_key_at(cache, b, h, position, d), x + d, sizeof *x);
+            kv_put(cache->key_type, kv_key_at(cache, b, h, position, d), x[d]);
         for (int64_t d = 0; d < padded_values(cache); d++)
-            put(data + kv_value_at(cache, b, h, position, d), 0);
-        memcpy(data + kv_value_at(cache, b, h, position, 0), c->value + from * cache->value_dim,
-               (size_t)cache->value_dim * sizeof *data);
+            kv_put(cache->value_type, kv_value_at(cache, b, h, position, d),
+                   d < cache->value_dim ? c->value[from * cache->value_dim + d] : 0.0f);
         free(x);
     }
 }
 
 void append_plainly(const struct append_case *c, float *data) {
+    struct heed_kv_cache cache = c->cache;
+    cache.data = data;
     for (int64_t b = 0; b < c->append.batch; b++) {
         const int64_t begin = c->append.starts ? c->append.starts[b] : 0;
         const int64_t end = c->append.starts ? c->append.starts[b + 1] : c->append.tokens;
         for (int64_t row = begin; row < end; row++)
-            append_token(c, b, row - begin, row, data);
+            append_token(c, &cache, b, row - begin, row);
     }
 }
 
@@ -98,7 +122,9 @@ static int64_t any_of(struct rng *rng, const int64_t *values, int64_t n) { retur
 void any_cache(struct rng *rng, int64_t batch, struct heed_kv_cache *cache) {
     static const int64_t pages[] = {16, 32, 48, 64, 80, 96, 128, 192, 256, 320};
     static const int64_t widths[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 40, 64, 65, 96, 128, 130, 200, 256, 300};
-    *cache = (struct heed_kv_cache){.page_tokens = any_of(rng, pages, 10),
+    *cache = (struct heed_kv_cache){.key_type = any_type(rng),
+                                    .value_type = any_type(rng),
+                                    .page_tokens = any_of(rng, pages, 10),
                                     .num_kv_heads = rng_range(rng, 1, 3),
                                     .head_dim = any_of(rng, widths, 19),
                                     .value_dim = any_of(rng, widths, 19),
@@ -163,6 +189,10 @@ struct append_case any_append_case(struct rng *rng) {
     const int64_t rows = (c.append.starts ? 1 : batch) * c.cache.num_kv_heads * c.append.tokens;
     c.key = new_filled(rng, c.fill, rows * c.cache.head_dim);
     c.value = new_filled(rng, c.fill, rows * c.cache.value_dim);
+    c.key_type = any_type(rng);
+    c.value_type = any_type(rng);
+    round_floats(c.key_type, c.key, rows * c.cache.head_dim);
+    round_floats(c.value_type, c.value, rows * c.cache.value_dim);
     return c;
 }
 
@@ -180,10 +210,32 @@ void describe_append(const struct append_case *c, const char *isa) {
     const struct heed_kv_cache *cache = &c->cache;
     describe("kv_append", isa,
              "B%" PRId64 " H%" PRId64 " T%" PRId64 "%s D%" PRId64 " V%" PRId64 ", pages of %" PRId64 " x %" PRId64
-             "%s, rope %" PRId64 "%s, %s",
+             "%s, rope %" PRId64 "%s, %s, types %d and %d into %d and %d",
              c->append.batch, cache->num_kv_heads, c->append.tokens, c->append.starts ? " packed" : "", cache->head_dim,
              cache->value_dim, cache->page_tokens, cache->pages_per_sequence, cache->page_table ? " by table" : "",
-             c->append.rope.pairs, c->append.rope.interleaved ? " interleaved" : "", fill_name(c->fill));
+             c->append.rope.pairs, c->append.rope.interleaved ? " interleaved" : "", fill_name(c->fill), (int)c->key_type,
+             (int)c->value_type, (int)cache->key_type, (int)cache->value_type);
+}
+
+/* A [size[0]]...[size[3]] tensor between guard pages; one of halves has no gaps. */
+static struct heed_input place_rows(struct rng *rng, enum heed_type type, const int64_t size[4], const float *values,
+                                    struct tensor *memory) {
+    const int64_t n = size[0] * size[1] * size[2] * size[3], floats = ceil_div(n, 2);
+    const enum placement placement = any_placement(rng);
+    if (type == HEED_F32) {
+        *memory = tensor_input(size, (enum layout)rng_range(rng, 0, LAYOUTS - 1), placement, values);
+        return (struct heed_input){memory->data, memory->stride[0], memory->stride[1], memory->stride[2], HEED_F32};
+    }
+    const int64_t late = placement == AT_END ? 2 * floats - n : 0;
+    float *packed = new_floats(floats);
+    uint16_t *halves = (uint16_t *)(void *)packed;
+    halves[0] = halves[late + max_i64(n, 1) - 1] = 0;
+    for (int64_t i = 0; i < n; i++)
+        halves[late + i] = half_of(type, values[i]);
+    *memory = matrix(1, floats, floats, placement, packed);
+    free(packed);
+    return (struct heed_input){(const uint16_t *)(const void *)memory->data + late, size[1] * size[2] * size[3], size[2] * size[3],
+                               size[3], type};
 }
 
 void run_append(const struct append_case *c, const struct heed_exec *exec, struct rng *rng, float *result) {
@@ -191,20 +243,17 @@ void run_append(const struct append_case *c, const struct heed_exec *exec, struc
     struct heed_kv_cache cache = c->cache;
     const int64_t floats = kv_cache_floats(&cache), batch = append.starts ? 1 : append.batch;
     const int64_t table = append.rope.positions * append.rope.table_stride;
-    const enum layout layout = (enum layout)rng_range(rng, 0, LAYOUTS - 1);
-    struct tensor inputs[] = {
-        tensor_input((int64_t[]){batch, cache.num_kv_heads, append.tokens, cache.head_dim}, layout, any_placement(rng), c->key),
-        tensor_input((int64_t[]){batch, cache.num_kv_heads, append.tokens, cache.value_dim}, layout, any_placement(rng), c->value),
-        matrix(1, table, table, any_placement(rng), c->cos),
-        matrix(1, table, table, any_placement(rng), c->sin),
-    };
-    struct tensor memory = matrix(1, floats, floats, any_placement(rng), NULL);
-    const struct tensor *key = &inputs[0], *value = &inputs[1];
+    struct tensor memory = matrix(1, floats, floats, any_placement(rng), NULL), inputs[4];
     cache.data = memory.data;
     append.cache = &cache;
-    append.key = (struct heed_input){key->data, append.starts ? -1 : key->stride[0], key->stride[1], key->stride[2], HEED_F32};
-    append.value =
-        (struct heed_input){value->data, append.starts ? -1 : value->stride[0], value->stride[1], value->stride[2], HEED_F32};
+    append.key =
+        place_rows(rng, c->key_type, (int64_t[]){batch, cache.num_kv_heads, append.tokens, cache.head_dim}, c->key, &inputs[0]);
+    append.value = place_rows(rng, c->value_type, (int64_t[]){batch, cache.num_kv_heads, append.tokens, cache.value_dim}, c->value,
+                              &inputs[1]);
+    if (append.starts)
+        append.key.batch_stride = append.value.batch_stride = -1;
+    inputs[2] = matrix(1, table, table, any_placement(rng), c->cos);
+    inputs[3] = matrix(1, table, table, any_placement(rng), c->sin);
     append.rope.cos = inputs[2].data;
     append.rope.sin = inputs[3].data;
     float *poison = copy_floats(memory.data, floats);

@@ -2,20 +2,24 @@
 #ifndef HEED_TESTS_HARNESS_KV_H
 #define HEED_TESTS_HARNESS_KV_H
 
-#include "harness.h"
+#include "harness_attention.h"
 
 /* An append without its tensors and cache, which run_append makes from these contiguous values. */
 struct append_case {
     struct heed_kv_append append;
     struct heed_kv_cache cache; /* without its memory */
     float *key, *value, *cos, *sin;
+    enum heed_type key_type, value_type; /* of what is appended, which holds key and value exactly */
     enum fill fill;
 };
 
-/* Floats of the whole cache, and the index in it of element d of a key or a value, by the formulas of heed.h. */
+/* The whole cache as floats, and where element d of a key or a value is in it, by the formulas of heed.h. */
 int64_t kv_cache_floats(const struct heed_kv_cache *cache);
-int64_t kv_key_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, int64_t d);
-int64_t kv_value_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, int64_t d);
+void *kv_key_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, int64_t d);
+void *kv_value_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, int64_t d);
+/* An element there; x is rounded to the type. */
+float kv_get(enum heed_type type, const void *at);
+void kv_put(enum heed_type type, void *at, float x);
 
 /* Pages of random size and order: linear, ring or paged, for `batch` sequences. */
 void any_cache(struct rng *rng, int64_t batch, struct heed_kv_cache *cache);

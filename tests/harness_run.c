@@ -1,6 +1,7 @@
 /* Runs a request of harness_attention.h on guarded memory: every array that it points to is copied to pages of its own, with
  * strides, order and gaps of its own, and compared afterwards. */
 #include "harness_attention.h"
+#include "harness_kv.h"
 
 #include "internal.h"
 
@@ -190,14 +191,12 @@ static void lay_outputs(struct laid_out *l, const struct heed_attention *from, c
 
 /* --- A cache, written by the layout that heed.h gives --- */
 
-static int64_t greatest_common_divisor(int64_t a, int64_t b) { return b ? greatest_common_divisor(b, a % b) : a; }
-
-static void put_in_page(const struct heed_kv_cache *cache, float *head, int64_t token, const float *key, const float *value) {
-    const int64_t W = greatest_common_divisor(cache->page_tokens, 64), V = (cache->value_dim + 15) / 16 * 16;
+static void put_in_cache(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, const float *key,
+                         const float *value) {
     for (int64_t d = 0; d < cache->head_dim; d++)
-        head[token / W * W * cache->head_dim + d * W + token % W] = key[d];
+        kv_put(cache->key_type, kv_key_at(cache, b, h, position, d), key[d]);
     for (int64_t d = 0; d < cache->value_dim; d++)
-        head[cache->page_tokens * cache->head_dim + token * V + d] = value[d];
+        kv_put(cache->value_type, kv_value_at(cache, b, h, position, d), value[d]);
 }
 
 /* Pages for `positions` of each sequence: numbers are dealt at random, and there are more than needed. */
@@ -226,22 +225,20 @@ static int32_t *deal_pages(struct laid_out *l) {
 }
 
 /* Writes the keys in reach of sequence b; pages without any have no legal number in the table. */
-static void fill_sequence(struct laid_out *l, const struct heed_attention *from, int64_t b, float *data, int32_t *table) {
-    const struct heed_kv_cache *cache = &l->cache;
+static void fill_sequence(const struct heed_kv_cache *cache, const struct heed_attention *from, int64_t b, int32_t *table) {
     const struct ref_sequence s = ref_sequence_of(from, b);
     const struct key_range reach = keys_in_reach(from, b);
-    const int64_t per_head = cache->page_tokens * (cache->head_dim + round_up(cache->value_dim, 16));
     bool *used = calloc((size_t)cache->pages_per_sequence, sizeof *used);
     ck_assert(used);
     for (int64_t j = reach.begin; j < reach.end; j++) {
-        const int64_t position = from->key_position + j, page = position / cache->page_tokens % cache->pages_per_sequence;
-        used[page] = true;
+        const int64_t position = from->key_position + j;
+        used[position / cache->page_tokens % cache->pages_per_sequence] = true;
         for (int64_t h = 0; h < cache->num_kv_heads; h++)
-            put_in_page(cache, data + (table[page] * cache->num_kv_heads + h) * per_head, position % cache->page_tokens,
-                        (const float *)from->key.data + (from->key_starts ? 0 : b * from->key.batch_stride) +
-                            h * from->key.head_stride + (s.first_key + j) * from->key.token_stride,
-                        (const float *)from->value.data + (from->key_starts ? 0 : b * from->value.batch_stride) +
-                            h * from->value.head_stride + (s.first_key + j) * from->value.token_stride);
+            put_in_cache(cache, b, h, position,
+                         (const float *)from->key.data + (from->key_starts ? 0 : b * from->key.batch_stride) +
+                             h * from->key.head_stride + (s.first_key + j) * from->key.token_stride,
+                         (const float *)from->value.data + (from->key_starts ? 0 : b * from->value.batch_stride) +
+                             h * from->value.head_stride + (s.first_key + j) * from->value.token_stride);
     }
     for (int64_t page = 0; page < cache->pages_per_sequence; page++)
         table[page] = used[page] ? table[page] : page % 2 ? -1 : INT32_MAX;
@@ -274,19 +271,26 @@ static float *new_poison(int64_t n) {
 static void lay_cache(struct laid_out *l, const struct attention_way *way, const struct heed_attention *from) {
     struct heed_attention *r = &l->request;
     int64_t ring = 0;
-    l->cache = (struct heed_kv_cache){.num_kv_heads = r->num_kv_heads, .head_dim = r->head_dim, .value_dim = r->value_dim};
+    l->cache = (struct heed_kv_cache){.key_type = l->types.key,
+                                      .value_type = l->types.value,
+                                      .num_kv_heads = r->num_kv_heads,
+                                      .head_dim = r->head_dim,
+                                      .value_dim = r->value_dim};
     for (int64_t b = 0; b < r->batch; b++)
         ring = max_i64(ring, ref_sequence_of(from, b).keys - keys_in_reach(from, b).begin);
     choose_pages(l, way, from->key_position + ref_columns(from), ring);
-    const int64_t page = heed_kv_page_floats(&l->cache), per_sequence = l->cache.pages_per_sequence;
+    const int64_t page = heed_kv_page_bytes(&l->cache) / (int64_t)sizeof(float), per_sequence = l->cache.pages_per_sequence;
     int32_t *numbers = deal_pages(l), *table = calloc((size_t)(r->batch * l->cache.table_stride + 1), sizeof *table);
     float *data = new_poison(l->cache.num_pages * page);
+    struct heed_kv_cache filled = l->cache;
+    filled.data = data;
+    filled.page_table = table;
     ck_assert(table && page > 0);
     for (int64_t b = 0; b < r->batch; b++) {
         for (int64_t p = 0; p < per_sequence; p++)
             table[b * l->cache.table_stride + p] =
                 way->cache == CACHE_PAGED ? numbers[b * per_sequence + p] : (int32_t)(b * per_sequence + p);
-        fill_sequence(l, from, b, data, table + b * l->cache.table_stride);
+        fill_sequence(&filled, from, b, table + b * l->cache.table_stride);
     }
     l->cache.data = keep(l, matrix(l->cache.num_pages, page, page, placement_of(l), data))->data;
     if (way->cache == CACHE_PAGED)

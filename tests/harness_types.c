@@ -18,6 +18,8 @@ void round_floats(enum heed_type type, float *x, int64_t n) {
         x[i] = float_of_half(type, half_of(type, x[i]));
 }
 
+enum heed_type any_type(struct rng *rng) { return (enum heed_type)rng_range(rng, HEED_F32, HEED_F16); }
+
 void round_output(const struct attention_case *c, struct attention_result *result) {
     if (c->wants[OUTPUT])
         round_floats(c->types.output, result->part[OUTPUT], result_count(&c->request, OUTPUT));

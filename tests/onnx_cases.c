@@ -157,7 +157,7 @@ static void set_pages(struct onnx_request *r, const struct onnx_case *c, const s
                                       .table_stride = 3};
     for (int32_t i = 0; i < 9; i++)
         r->page_table[i] = 3 * (i % 3) + 2 - i / 3;
-    r->pages = buffer_new(9 * heed_kv_page_floats(&r->cache), AT_END);
+    r->pages = buffer_new(9 * heed_kv_page_bytes(&r->cache) / (int64_t)sizeof(float), AT_END);
     r->cache.data = r->pages.data;
     int64_t past = c->past_key.rank ? c->past_key.shape[2] : 0, starts[3] = {past, past, past};
     struct heed_kv_append append = {.batch = a->batch, .tokens = past, .key = a->key, .value = a->value, .cache = &r->cache};

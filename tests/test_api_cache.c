@@ -21,6 +21,8 @@ START_TEST(test_api_cache_fields) {
     REFUSED_CACHE(cache.num_kv_heads = 4, "cache.num_kv_heads", "4");
     REFUSED_CACHE(cache.head_dim = 8, "cache.head_dim", "8");
     REFUSED_CACHE(cache.value_dim = 5, "cache.value_dim", "5");
+    REFUSED_CACHE(cache.key_type = (enum heed_type)77, "cache.key_type", "77");
+    REFUSED_CACHE(cache.value_type = (enum heed_type) - 1, "cache.value_type", "-1");
     REFUSED_CACHE(cache.page_tokens = 0, "cache.page_tokens", "0");
     REFUSED_CACHE(cache.page_tokens = 8, "cache.page_tokens", "8");
     REFUSED_CACHE(cache.page_tokens = 24, "cache.page_tokens", "24");
@@ -58,6 +60,8 @@ START_TEST(test_api_cache_pages) {
     ACCEPTED_CACHE((void)0);
     ACCEPTED_CACHE(cache.table_stride = 0);
     ACCEPTED_CACHE((cache.page_table = NULL, cache.table_stride = 0));
+    ACCEPTED_CACHE((cache.key_type = HEED_BF16, cache.value_type = HEED_F16));
+    ACCEPTED_CACHE(r.key.type = r.value.type = (enum heed_type)77); /* not looked at */
 }
 END_TEST
 

@@ -21,8 +21,6 @@ static struct heed_attention any_small_sizes(struct rng *rng) {
                                    .alignment = rng_range(rng, 0, 1) ? HEED_ALIGN_BOTTOM_RIGHT : HEED_ALIGN_TOP_LEFT};
 }
 
-static enum heed_type any_type(struct rng *rng) { return (enum heed_type)rng_range(rng, HEED_F32, HEED_F16); }
-
 static void check_bits(const struct heed_kernels *table, struct rng *rng) {
     const struct heed_attention sizes = any_small_sizes(rng);
     struct attention_case c = new_attention_case(&sizes, any_fill(rng), any_fill(rng), any_fill(rng), rng);

@@ -22,7 +22,7 @@ START_TEST(test_kv_append_bytes) {
         const int64_t floats = kv_cache_floats(&c.cache);
         float *got = new_floats(floats), *want = new_poison(floats);
         describe_append(&c, isa);
-        ck_assert_int_eq(heed_kv_page_floats(&c.cache) * c.cache.num_pages, floats);
+        ck_assert_int_eq(heed_kv_page_bytes(&c.cache) * c.cache.num_pages, 4 * floats);
         run_append(&c, &(struct heed_exec){.isa = isa, .threads = any_threads(&rng)}, &rng, got);
         append_plainly(&c, want);
         must(compare(SAME_BITS, got, want, 1, floats));
@@ -106,7 +106,8 @@ START_TEST(test_kv_append_rope_accuracy) {
                 const int a = interleaved ? 2 * i : i, b = interleaved ? a + 1 : a + PAIRS;
                 const double x = key[t * DIM + a], y = key[t * DIM + b], c = cos[t * PAIRS + i], s = sin[t * PAIRS + i];
                 const double want[] = {x * c - y * s, y * c + x * s}, inner[] = {fabs(y * s), fabs(x * s)};
-                const float got[] = {cache.data[kv_key_at(&cache, 0, 0, t, a)], cache.data[kv_key_at(&cache, 0, 0, t, b)]};
+                const float got[] = {kv_get(HEED_F32, kv_key_at(&cache, 0, 0, t, a)),
+                                     kv_get(HEED_F32, kv_key_at(&cache, 0, 0, t, b))};
                 for (int j = 0; j < 2; j++)
                     must(accuracy_add(&accuracy, got[j], want[j], 0x1.01p-24 * (inner[j] + fabs(want[j])) + 0x1p-149, 0));
             }
@@ -175,36 +176,42 @@ START_TEST(test_kv_cache_fork_and_truncate) {
                                     .key = {x, 0, 0, DIM, HEED_F32},
                                     .value = {x, 0, 0, DIM, HEED_F32},
                                     .cache = &cache};
-    const int64_t page = heed_kv_page_floats(&cache);
-    cache.data = new_poison(4 * page);
+    const int64_t page = heed_kv_page_bytes(&cache) / (int64_t)sizeof(float);
+    float *data = new_poison(4 * page);
+    cache.data = data;
     ck_assert_int_eq(heed_kv_append(&append, NULL), HEED_OK);
     table[1][0] = table[0][0];
     table[1][1] = 2;
-    memcpy(cache.data + 2 * page, cache.data + page, (size_t)page * sizeof(float));
-    const uint64_t shared = hash_floats(cache.data + 3 * page, page), unused = hash_floats(cache.data, page);
+    memcpy(data + 2 * page, data + page, (size_t)page * sizeof *data);
+    const uint64_t shared = hash_floats(data + 3 * page, page), unused = hash_floats(data, page);
     /* sequence 0 is truncated to 20 tokens; both go on with the four tokens at 30 and 34 */
     positions[0] = 20;
     append.batch = 2;
     append.tokens = 4;
     append.key = append.value = (struct heed_input){x + 30 * DIM, 4 * DIM, 0, DIM, HEED_F32};
     ck_assert_int_eq(heed_kv_append(&append, NULL), HEED_OK);
-    ck_assert(hash_floats(cache.data + 3 * page, page) == shared && hash_floats(cache.data, page) == unused);
+    ck_assert(hash_floats(data + 3 * page, page) == shared && hash_floats(data, page) == unused);
     for (int64_t b = 0; b < 2; b++)
         for (int64_t t = 0; t < positions[b] + 4; t++)
             for (int64_t d = 0; d < DIM; d++) {
                 const float want = x[(t < positions[b] ? t : 30 + 4 * b + t - positions[b]) * DIM + d];
-                ck_assert_float_eq(cache.data[kv_key_at(&cache, b, 0, t, d)], want);
-                ck_assert_float_eq(cache.data[kv_value_at(&cache, b, 0, t, d)], want);
+                ck_assert_float_eq(kv_get(HEED_F32, kv_key_at(&cache, b, 0, t, d)), want);
+                ck_assert_float_eq(kv_get(HEED_F32, kv_value_at(&cache, b, 0, t, d)), want);
             }
-    free(cache.data);
+    free(data);
 }
 END_TEST
 
-START_TEST(test_kv_page_floats) {
+START_TEST(test_kv_page_bytes) {
     struct heed_kv_cache c = {.page_tokens = 48, .num_kv_heads = 3, .head_dim = 5, .value_dim = 17};
-    ck_assert_int_eq(heed_kv_page_floats(&c), 3 * 48 * (5 + 32));
-    ck_assert_int_eq(heed_kv_page_floats(NULL), -1);
-    struct heed_kv_cache bad[] = {c, c, c, c, c, c, c};
+    ck_assert_int_eq(heed_kv_page_bytes(&c), 3 * 48 * (5 + 32) * 4);
+    c.key_type = HEED_BF16;
+    ck_assert_int_eq(heed_kv_page_bytes(&c), 3 * (8 * 64 + 48 * 32 * 4)); /* 480 bytes of keys are 8 lines */
+    c.value_type = HEED_F16;
+    ck_assert_int_eq(heed_kv_page_bytes(&c), 3 * (8 * 64 + 48 * 32 * 2));
+    ck_assert_int_eq(heed_kv_page_bytes(NULL), -1);
+    c.key_type = c.value_type = HEED_F32;
+    struct heed_kv_cache bad[] = {c, c, c, c, c, c, c, c, c};
     bad[0].page_tokens = 0;
     bad[1].page_tokens = 40;
     bad[2].num_kv_heads = -1;
@@ -212,10 +219,12 @@ START_TEST(test_kv_page_floats) {
     bad[4].value_dim = (int64_t)INT32_MAX + 1;
     bad[5].page_tokens = INT64_MAX - 15;
     bad[6].num_kv_heads = INT64_MAX / 48 / 37 / 4 + 1;
+    bad[7].key_type = (enum heed_type) - 1;
+    bad[8].value_type = (enum heed_type)99;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_assert_msg(heed_kv_page_floats(&bad[i]) == -1, "cache %zu", i);
+        ck_assert_msg(heed_kv_page_bytes(&bad[i]) == -1, "cache %zu", i);
     c.num_kv_heads = 0;
-    ck_assert_int_eq(heed_kv_page_floats(&c), 0);
+    ck_assert_int_eq(heed_kv_page_bytes(&c), 0);
 }
 END_TEST
 
@@ -235,7 +244,7 @@ static const int32_t page_table[] = {3, 0, 99, 2, 1, 99};
 static struct heed_kv_cache legal_cache;
 
 static struct heed_kv_append legal_append(void) {
-    legal_cache = (struct heed_kv_cache){memory + DATA, 4, 16, 2, 4, 6, 2, page_table, 3};
+    legal_cache = (struct heed_kv_cache){memory + DATA, HEED_F32, HEED_F32, 4, 16, 2, 4, 6, 2, page_table, 3};
     return (struct heed_kv_append){.batch = 2,
                                    .tokens = 3,
                                    .positions = positions,
@@ -294,6 +303,8 @@ START_TEST(test_kv_append_refuses_caches) {
     REFUSED(c->page_table = misaligned(page_table), "cache.page_table is");
     REFUSED(c->num_pages = 3, "cache.page_table[0][0] is 3, must be in [0, 3)");
     REFUSED(c->pages_per_sequence = 3, "cache.page_table[0][2] is 99");
+    REFUSED(c->key_type = (enum heed_type)99, "cache.key_type is 99, must be at most 2");
+    REFUSED(c->value_type = (enum heed_type) - 3, "cache.value_type is -3, must be at least 0");
     REFUSED(c->data = NULL, "cache.data is NULL");
     REFUSED(c->data = misaligned(memory + DATA), "cache.data is");
     REFUSED(c->data = memory + KEY, "cache.data (at");
@@ -317,6 +328,8 @@ START_TEST(test_kv_append_refuses_tokens) {
     REFUSED(r.starts = negative + 1, "starts[0] is -1");
     REFUSED(r.starts = beyond, "starts[2] is 4, must be at most 3");
     REFUSED(r.positions = (int64_t *)(void *)(memory + DATA), "cache.data (at");
+    REFUSED(r.key.type = (enum heed_type)99, "key.type is 99, must be HEED_F32, HEED_BF16 or HEED_F16");
+    REFUSED(r.value.type = (enum heed_type)99, "value.type is 99");
     REFUSED(r.key.data = NULL, "key is NULL");
     REFUSED(r.value.data = NULL, "value is NULL");
     REFUSED(r.key.data = misaligned(memory), "key is");
@@ -338,6 +351,7 @@ START_TEST(test_kv_append_legal) {
     ACCEPTED((void)0);
     ACCEPTED(r.key.data = r.value.data);
     ACCEPTED(r.starts = starts);
+    ACCEPTED((r.key.type = HEED_BF16, r.value.type = HEED_F16, c->key_type = HEED_F16, c->value_type = HEED_BF16));
     ACCEPTED((r.batch = 0, r.key.data = r.value.data = NULL, r.rope.cos = NULL, c->data = NULL, c->num_pages = 0));
     ACCEPTED((r.tokens = 0, r.key.data = r.value.data = NULL, c->pages_per_sequence = 0));
     ACCEPTED((r.tokens = 0, r.batch = INT64_MAX - 1, c->table_stride = 0, r.positions = NULL));
@@ -369,7 +383,7 @@ Suite *kv_cache_suite(void) {
     tcase_add_test(tests, test_kv_append_rope_accuracy);
     tcase_add_test(tests, test_kv_append_threads);
     tcase_add_test(tests, test_kv_cache_fork_and_truncate);
-    tcase_add_test(tests, test_kv_page_floats);
+    tcase_add_test(tests, test_kv_page_bytes);
     tcase_add_test(tests, test_kv_append_refuses_caches);
     tcase_add_test(tests, test_kv_append_refuses_tokens);
     tcase_add_test(tests, test_kv_append_legal);

@@ -157,7 +157,7 @@ void Attention::move_to_cache() {
     cache_.page_tokens = (shape_.keys + 63) / 64 * 64;
     cache_.num_kv_heads = shape_.kv_heads;
     cache_.head_dim = cache_.value_dim = shape_.head_dim;
-    pages_ = allocate(heed_kv_page_floats(&cache_));
+    pages_ = allocate(heed_kv_page_bytes(&cache_) / 4);
     cache_.data = pages_.get();
     struct heed_kv_append append = {};
     append.batch = 1, append.tokens = shape_.keys;

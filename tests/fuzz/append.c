@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum heed_status call_append(const void *request, const struct heed_exec *exec) { return heed_kv_append(request, exec); }
@@ -16,21 +17,33 @@ static void print_append(FILE *file, const void *request) {
     if (c)
         fprintf(file,
                 "  cache: %" PRId64 " pages of %" PRId64 " tokens, %" PRId64 " heads, dims %" PRId64 "/%" PRId64 ", %" PRId64
-                " pages of each sequence%s\n",
+                " pages of each sequence%s, types %d/%d into %d/%d\n",
                 c->num_pages, c->page_tokens, c->num_kv_heads, c->head_dim, c->value_dim, c->pages_per_sequence,
-                c->page_table ? ", table" : "");
+                c->page_table ? ", table" : "", (int)r->key.type, (int)r->value.type, (int)c->key_type, (int)c->value_type);
 }
 
 /* One token of one head, and where it goes. */
 struct token {
-    const float *key, *value;
+    const char *key, *value;
     const float *cos, *sin; /* its rows of the tables */
-    float *keys, *values;   /* element 0; elements of a key are `width` apart */
+    char *keys, *values;    /* element 0; elements of a key are `width` apart */
     int64_t width, padded;  /* padded: elements of a stored value */
 };
 
 static int64_t tokens_of(const struct heed_kv_append *r, int64_t b) {
     return r->starts ? r->starts[b + 1] - r->starts[b] : r->tokens;
+}
+
+static int64_t bytes_of(enum heed_type type) { return type == HEED_F32 ? 4 : 2; }
+
+/* Of a part of a page. */
+static int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* Row (b, h, t), without strides that its index does not ask for. */
+static const char *row_at(const struct heed_input *view, int64_t b, int64_t h, int64_t t) {
+    return (const char *)view->data +
+           ((b > 0 ? b * view->batch_stride : 0) + (h > 0 ? h * view->head_stride : 0) + (t > 0 ? t * view->token_stride : 0)) *
+               bytes_of(view->type);
 }
 
 static struct token token_at(const struct heed_kv_append *r, int64_t b, int64_t h, int64_t t) {
@@ -40,13 +53,13 @@ static struct token token_at(const struct heed_kv_append *r, int64_t b, int64_t 
     const int64_t page = c->page_table ? c->page_table[b * c->table_stride + slot] : b * c->pages_per_sequence + slot;
     struct token token = {.width = c->page_tokens & -c->page_tokens, .padded = (c->value_dim + 15) / 16 * 16};
     token.width = token.width > 64 ? 64 : token.width;
-    float *head = c->data + page * heed_kv_page_floats(c) + h * c->page_tokens * (c->head_dim + token.padded);
-    token.keys = head + in_page / token.width * token.width * c->head_dim + in_page % token.width;
-    token.values = head + c->page_tokens * c->head_dim + in_page * token.padded;
-    token.key = (const float *)r->key.data + (b > 0 && !r->starts ? b * r->key.batch_stride : 0) +
-                (h > 0 ? h * r->key.head_stride : 0) + (row > 0 ? row * r->key.token_stride : 0);
-    token.value = (const float *)r->value.data + (b > 0 && !r->starts ? b * r->value.batch_stride : 0) +
-                  (h > 0 ? h * r->value.head_stride : 0) + (row > 0 ? row * r->value.token_stride : 0);
+    const int64_t keys = whole_lines(c->page_tokens * c->head_dim * bytes_of(c->key_type)),
+                  values = whole_lines(c->page_tokens * token.padded * bytes_of(c->value_type));
+    char *head = (char *)c->data + page * heed_kv_page_bytes(c) + h * (keys + values);
+    token.keys = head + (in_page / token.width * token.width * c->head_dim + in_page % token.width) * bytes_of(c->key_type);
+    token.values = head + keys + in_page * token.padded * bytes_of(c->value_type);
+    token.key = row_at(&r->key, r->starts ? 0 : b, h, row);
+    token.value = row_at(&r->value, r->starts ? 0 : b, h, row);
     if (r->rope.pairs > 0) {
         token.cos = r->rope.cos + (position > 0 ? position * r->rope.table_stride : 0);
         token.sin = r->rope.sin + (position > 0 ? position * r->rope.table_stride : 0);
@@ -69,26 +82,28 @@ static enum marked for_tokens(const struct heed_kv_append *r, struct memory *mem
     return MARKED;
 }
 
-static enum marked mark_floats(struct memory *memory, const float *data, int64_t n, int64_t stride, enum role role) {
-    const int64_t bytes = sizeof *data;
+static enum marked mark_elements(struct memory *memory, enum heed_type type, const void *data, int64_t n, int64_t stride,
+                                 enum role role) {
+    const int64_t bytes = bytes_of(type);
     return memory_mark(
         memory, &(struct rows){data, {1, 1, stride > 1 ? n : 1}, {0, 0, stride * bytes}, stride > 1 ? bytes : n * bytes}, role);
 }
 
 static enum marked mark_read(const struct heed_kv_append *r, struct memory *memory, const struct token *token) {
-    enum marked marked = mark_floats(memory, token->key, r->cache->head_dim, 1, ROLE_INPUT);
+    enum marked marked = mark_elements(memory, r->key.type, token->key, r->cache->head_dim, 1, ROLE_INPUT);
     if (marked == MARKED)
-        marked = mark_floats(memory, token->value, r->cache->value_dim, 1, ROLE_INPUT);
+        marked = mark_elements(memory, r->value.type, token->value, r->cache->value_dim, 1, ROLE_INPUT);
     if (marked == MARKED && r->rope.pairs > 0)
-        marked = mark_floats(memory, token->cos, r->rope.pairs, 1, ROLE_INPUT);
+        marked = mark_elements(memory, HEED_F32, token->cos, r->rope.pairs, 1, ROLE_INPUT);
     if (marked == MARKED && r->rope.pairs > 0)
-        marked = mark_floats(memory, token->sin, r->rope.pairs, 1, ROLE_INPUT);
+        marked = mark_elements(memory, HEED_F32, token->sin, r->rope.pairs, 1, ROLE_INPUT);
     return marked;
 }
 
 static enum marked mark_written(const struct heed_kv_append *r, struct memory *memory, const struct token *token) {
-    const enum marked marked = mark_floats(memory, token->keys, r->cache->head_dim, token->width, ROLE_OUTPUT);
-    return marked == MARKED ? mark_floats(memory, token->values, token->padded, 1, ROLE_OUTPUT) : marked;
+    const struct heed_kv_cache *c = r->cache;
+    const enum marked marked = mark_elements(memory, c->key_type, token->keys, c->head_dim, token->width, ROLE_OUTPUT);
+    return marked == MARKED ? mark_elements(memory, c->value_type, token->values, token->padded, 1, ROLE_OUTPUT) : marked;
 }
 
 /* What is read whatever the tokens are; validation has seen that it is there. */
@@ -146,8 +161,11 @@ static bool append_may_be_validated(const struct memory *memory, const void *req
 /* --- What is stored --- */
 
 /* Bit by bit, but for a NaN that was computed. */
-static void must_be(float got, float want, bool computed, const char *what, int64_t d) {
-    if (memcmp(&got, &want, sizeof got) != 0 && !(computed && isnan(got) && isnan(want)))
+static void must_be(enum heed_type type, const char *stored, float want, bool computed, const char *what, int64_t d) {
+    const uint16_t half = type == HEED_F32 ? 0 : fuzz_half(type, want);
+    const float got = fuzz_value(type, stored, 0);
+    if (memcmp(stored, type == HEED_F32 ? (const void *)&want : (const void *)&half, (size_t)bytes_of(type)) != 0 &&
+        !(computed && isnan(got) && isnan(want)))
         fuzz_fail("element %" PRId64 " of a %s is %.9g, not %.9g", d, what, (double)got, (double)want);
 }
 
@@ -156,19 +174,20 @@ static enum marked check_token(const struct heed_kv_append *r, struct memory *me
     const struct heed_rope *rope = &r->rope;
     (void)memory;
     for (int64_t d = 0; d < c->head_dim; d++) {
-        const float *x = token->key;
-        float want = x[d];
+        float want = fuzz_value(r->key.type, token->key, d);
         if (d < 2 * rope->pairs) {
             const int64_t i = rope->interleaved ? d / 2 : d % rope->pairs;
-            const float a = x[rope->interleaved ? 2 * i : i], b = x[rope->interleaved ? 2 * i + 1 : i + rope->pairs];
+            const float a = fuzz_value(r->key.type, token->key, rope->interleaved ? 2 * i : i);
+            const float b = fuzz_value(r->key.type, token->key, rope->interleaved ? 2 * i + 1 : i + rope->pairs);
             const bool is_first = rope->interleaved ? d % 2 == 0 : d < rope->pairs;
             const float rounded = is_first ? b * token->sin[i] : a * token->sin[i];
             want = is_first ? fmaf(a, token->cos[i], -rounded) : fmaf(b, token->cos[i], rounded);
         }
-        must_be(token->keys[d * token->width], want, d < 2 * rope->pairs, "key", d);
+        must_be(c->key_type, token->keys + d * token->width * bytes_of(c->key_type), want, d < 2 * rope->pairs, "key", d);
     }
     for (int64_t d = 0; d < token->padded; d++)
-        must_be(token->values[d], d < c->value_dim ? token->value[d] : 0.0f, false, "value", d);
+        must_be(c->value_type, token->values + d * bytes_of(c->value_type),
+                d < c->value_dim ? fuzz_value(r->value.type, token->value, d) : 0.0f, false, "value", d);
     return MARKED;
 }
 
@@ -180,6 +199,19 @@ static void check_append(const struct memory *memory, const void *request) {
 }
 
 /* --- Requests --- */
+
+static void fill_elements(struct rng *rng, enum fill mode, enum heed_type type, void *data, int64_t n) {
+    float *floats = malloc((size_t)(n + 1) * sizeof *floats);
+    if (!floats)
+        fuzz_fail("no memory");
+    fill(rng, mode, floats, n);
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t half = type == HEED_F32 ? 0 : fuzz_half(type, floats[i]);
+        memcpy((char *)data + i * bytes_of(type), type == HEED_F32 ? (const void *)&floats[i] : (const void *)&half,
+               (size_t)bytes_of(type));
+    }
+    free(floats);
+}
 
 static struct heed_input make_rows(struct input *in, struct memory *memory, const char *name, const struct heed_kv_append *r,
                                    int64_t width) {
@@ -193,9 +225,10 @@ static struct heed_input make_rows(struct input *in, struct memory *memory, cons
     const int64_t n = batch > 0 && heads > 0 && r->tokens > 0 ? (batch - 1) * view.batch_stride + (heads - 1) * view.head_stride +
                                                                     (r->tokens - 1) * view.token_stride + width
                                                               : 0;
-    float *data = memory_new(memory, name, n, sizeof *data, in);
+    view.type = take_chance(in, 2) ? HEED_F32 : fuzz_take_type(in);
+    void *data = memory_new(memory, name, n, (size_t)bytes_of(view.type), in);
     struct rng rng = rng_seeded(take(in, 2));
-    fill(&rng, take_fill(in, false), data, n);
+    fill_elements(&rng, take_fill(in, false), view.type, data, n);
     view.data = data;
     if (r->starts)
         view.batch_stride = take_hostile(in);
@@ -203,13 +236,15 @@ static struct heed_input make_rows(struct input *in, struct memory *memory, cons
 }
 
 static void make_cache_of(struct input *in, struct memory *memory, int64_t batch, struct heed_kv_cache *c) {
-    *c = (struct heed_kv_cache){.page_tokens = TAKE_OF(in, 16, 32, 48, 64, 80, 128),
+    *c = (struct heed_kv_cache){.key_type = take_chance(in, 2) ? HEED_F32 : fuzz_take_type(in),
+                                .value_type = take_chance(in, 2) ? HEED_F32 : fuzz_take_type(in),
+                                .page_tokens = TAKE_OF(in, 16, 32, 48, 64, 80, 128),
                                 .num_kv_heads = take_range(in, 0, 3),
                                 .head_dim = take_range(in, 1, 40),
                                 .value_dim = take_range(in, 1, 40),
                                 .pages_per_sequence = take_range(in, 1, 3)};
     c->num_pages = batch * c->pages_per_sequence + take_range(in, 0, 1);
-    c->data = memory_new(memory, "cache.data", c->num_pages * heed_kv_page_floats(c), sizeof *c->data, in);
+    c->data = memory_new(memory, "cache.data", c->num_pages * heed_kv_page_bytes(c) / 4, sizeof(float), in);
     if (!take_chance(in, 2))
         return;
     const int64_t entries = batch * c->pages_per_sequence;

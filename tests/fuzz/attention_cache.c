@@ -54,7 +54,7 @@ static struct heed_kv_cache cache_of_sequence(const struct heed_kv_cache *cache,
         one.page_table += b * cache->table_stride;
         return one;
     }
-    one.data += b * cache->pages_per_sequence * heed_kv_page_floats(cache);
+    one.data = (char *)one.data + b * cache->pages_per_sequence * heed_kv_page_bytes(cache);
     one.num_pages = cache->pages_per_sequence;
     return one;
 }
@@ -78,14 +78,35 @@ static void append(const struct attention_fuzz *f, int64_t b, int64_t from, int6
         fuzz_fail("heed_kv_append: %s", heed_error_message());
 }
 
+static enum heed_type take_cache_type(struct input *in) { return take_chance(in, 2) ? HEED_F32 : fuzz_take_type(in); }
+
+/* The rows of keys or values become what the cache can hold of them. */
+static void round_rows(struct attention_fuzz *f, enum heed_type type, const struct heed_input *rows, int64_t width) {
+    const struct heed_attention *r = &f->request;
+    for (int64_t b = 0; type != HEED_F32 && b < r->batch; b++)
+        for (int64_t h = 0; h < r->num_kv_heads; h++)
+            for (int64_t t = 0; t < r->key_tokens; t++)
+                fuzz_round(f, type,
+                           (float *)(uintptr_t)rows->data + (b ? b * rows->batch_stride : 0) + (h ? h * rows->head_stride : 0) +
+                               (t ? t * rows->token_stride : 0),
+                           width);
+}
+
 void make_cache(struct input *in, struct attention_fuzz *f) {
     struct heed_attention *r = &f->request;
     if (r->key_starts)
         return;
     f->cache = memory_new(&f->memory, "cache", 1, sizeof *f->cache, in);
-    *f->cache = (struct heed_kv_cache){.num_kv_heads = r->num_kv_heads, .head_dim = r->head_dim, .value_dim = r->value_dim};
+    *f->cache = (struct heed_kv_cache){.key_type = take_cache_type(in),
+                                       .value_type = take_cache_type(in),
+                                       .num_kv_heads = r->num_kv_heads,
+                                       .head_dim = r->head_dim,
+                                       .value_dim = r->value_dim};
+    round_rows(f, f->cache->key_type, &r->key, r->head_dim);
+    round_rows(f, f->cache->value_type, &r->value, r->value_dim);
     take_pages(in, f->cache, r->batch, slots_needed(r, take_chance(in, 2)));
-    f->cache->data = memory_new(&f->memory, "cache.data", f->cache->num_pages * heed_kv_page_floats(f->cache), sizeof(float), in);
+    f->cache->data =
+        memory_new(&f->memory, "cache.data", f->cache->num_pages * heed_kv_page_bytes(f->cache) / 4, sizeof(float), in);
     if (take_chance(in, 2))
         make_table(in, f, r->batch);
     for (int64_t b = 0; b < r->batch && r->num_kv_heads > 0; b++) {

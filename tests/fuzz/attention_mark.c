@@ -101,7 +101,7 @@ static void mark_keys(struct marking *m, const struct elements *view, int64_t wi
 static void mark_cache(struct marking *m) {
     const struct heed_attention *r = m->request;
     const struct heed_kv_cache *cache = r->cache;
-    const int64_t page_floats = heed_kv_page_floats(cache);
+    const int64_t page_bytes = heed_kv_page_bytes(cache);
     for (int64_t b = 0; b < r->batch && r->num_kv_heads > 0; b++)
         for (int64_t j = 0, last = -1; j < ref_sequence_of(r, b).keys; j++) {
             if (!key_is_seen(r, b, j))
@@ -116,7 +116,7 @@ static void mark_cache(struct marking *m) {
             const int32_t *entry = cache->page_table ? cache->page_table + b * cache->table_stride + slot : NULL;
             const int64_t page = entry ? *entry : b * cache->pages_per_sequence + slot;
             mark_array(m, entry, 1, sizeof *entry);
-            mark_array(m, cache->data + page * page_floats, page_floats, sizeof(float));
+            mark_array(m, (const char *)cache->data + page * page_bytes, page_bytes, 1);
             last = slot;
         }
 }

@@ -8,13 +8,17 @@ uint16_t fuzz_half(enum heed_type type, float x) {
     return type == HEED_BF16 ? ref_round_bf16((double)x) : ref_round_f16((double)x);
 }
 
+static float value_of_half(enum heed_type type, uint16_t half) {
+    const double x = type == HEED_BF16 ? ref_widen_bf16(half) : ref_widen_f16(half);
+    return isnan(x) ? __builtin_nanf("") : (float)x;
+}
+
 float fuzz_value(enum heed_type type, const void *data, int64_t i) {
     uint16_t half;
     if (type == HEED_F32)
         return ((const float *)data)[i];
     memcpy(&half, (const char *)data + i * (int64_t)sizeof half, sizeof half);
-    const double x = type == HEED_BF16 ? ref_widen_bf16(half) : ref_widen_f16(half);
-    return isnan(x) ? __builtin_nanf("") : (float)x;
+    return value_of_half(type, half);
 }
 
 /* Where row (b, h, t) begins, without strides that its index does not ask for. */
@@ -22,17 +26,23 @@ static int64_t row_at(const int64_t stride[3], int64_t b, int64_t h, int64_t t) 
     return (b > 0 ? b * stride[0] : 0) + (h > 0 ? h * stride[1] : 0) + (t > 0 ? t * stride[2] : 0);
 }
 
-/* A row becomes what the type can hold, and is stored in it. */
-static void store_row(struct attention_fuzz *f, enum heed_type type, float *from, char *to, int64_t width) {
+void fuzz_round(struct attention_fuzz *f, enum heed_type type, float *row, int64_t width) {
     for (int64_t d = 0; d < width; d++) {
-        const uint16_t half = fuzz_half(type, from[d]);
-        memcpy(to + d * (int64_t)sizeof half, &half, sizeof half);
-        from[d] = fuzz_value(type, &half, 0);
-        f->moderate &= isfinite(from[d]);
+        row[d] = value_of_half(type, fuzz_half(type, row[d]));
+        f->moderate &= isfinite(row[d]);
     }
 }
 
-static enum heed_type take_type(struct input *in) { return take_chance(in, 2) ? HEED_BF16 : HEED_F16; }
+/* A row becomes what the type can hold, and is stored in it. */
+static void store_row(struct attention_fuzz *f, enum heed_type type, float *from, char *to, int64_t width) {
+    fuzz_round(f, type, from, width);
+    for (int64_t d = 0; d < width; d++) {
+        const uint16_t half = fuzz_half(type, from[d]);
+        memcpy(to + d * (int64_t)sizeof half, &half, sizeof half);
+    }
+}
+
+enum heed_type fuzz_take_type(struct input *in) { return take_chance(in, 2) ? HEED_BF16 : HEED_F16; }
 
 /* Dense, heads or tokens outside, with gaps or without; of one batch if packed. */
 static int64_t take_strides(struct input *in, const int64_t count[3], int64_t width, int64_t stride[3]) {
@@ -50,7 +60,7 @@ static void make_input(struct input *in, struct attention_fuzz *f, const char *n
     const int64_t count[3] = {packed ? 1 : size[0], size[1], size[2]};
     const int64_t from[3] = {plain->batch_stride, plain->head_stride, plain->token_stride};
     int64_t stride[3];
-    const enum heed_type type = take_type(in);
+    const enum heed_type type = fuzz_take_type(in);
     const int64_t span = take_strides(in, count, width, stride);
     char *data = memory_new(&f->memory, name, span, sizeof(uint16_t), in);
     for (int64_t b = 0; b < count[0]; b++)
@@ -65,7 +75,7 @@ static void make_output(struct input *in, struct attention_fuzz *f) {
     struct heed_attention *r = &f->request;
     const int64_t count[3] = {r->query_starts ? 1 : r->batch, r->num_heads, r->query_tokens};
     int64_t stride[3];
-    const enum heed_type type = take_type(in);
+    const enum heed_type type = fuzz_take_type(in);
     const int64_t span = take_strides(in, count, r->value_dim, stride);
     void *data = memory_new(&f->memory, "output of 16 bits", span, sizeof(uint16_t), in);
     r->output = f->plain.output = (struct heed_output){data, stride[0], stride[1], stride[2], type};

@@ -118,7 +118,10 @@ void make_attention(struct input *in, struct attention_fuzz *f);
 void make_cache(struct input *in, struct attention_fuzz *f);
 /* Some tensors stored in 16 bits: attention_types.c.  The plain request then has what these hold, but the same output. */
 void make_types(struct input *in, struct attention_fuzz *f);
+enum heed_type fuzz_take_type(struct input *in); /* of 16 bits */
 uint16_t fuzz_half(enum heed_type type, float x);
+/* A row becomes what the type can hold. */
+void fuzz_round(struct attention_fuzz *f, enum heed_type type, float *row, int64_t width);
 float fuzz_value(enum heed_type type, const void *data, int64_t i);
 void print_attention(FILE *file, const void *request);
 /* Roles for all that a request reads and writes: attention_mark.c. */
