@@ -64,7 +64,8 @@ struct heed_exec {
 enum heed_type {
     HEED_F32 = 0,
     HEED_BF16, /* the upper half of a float */
-    HEED_F16   /* IEEE 754's binary16 */
+    HEED_F16,  /* IEEE 754's binary16 */
+    HEED_I8    /* signed bytes, times a scale for many of them: keys and values of a cache */
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
@@ -157,8 +158,11 @@ struct heed_states {
  *
  *   page p, head h, token t, element d of its key:    p * page + h * head + (t / W * W * head_dim + d * W + t % W) * kb
  *   page p, head h, token t, element d of its value:  p * page + h * head + values + (t * V + d) * vb
- *   values = page_tokens * head_dim * kb rounded up to a multiple of 64
- *   head = values + page_tokens * V * vb rounded up to a multiple of 64,  page = num_kv_heads * head = heed_kv_page_bytes()
+ *   its scales, floats, of the key and of the value:  p * page + h * head + key_scales + 4 * t, value_scales instead of key_scales
+ *   key_scales = page_tokens * head_dim * kb rounded up to a multiple of 64
+ *   values = key_scales, + 4 * page_tokens if key_type is HEED_I8, which alone has scales
+ *   value_scales = values + page_tokens * V * vb rounded up to a multiple of 64
+ *   head = value_scales, + 4 * page_tokens if value_type is HEED_I8,  page = num_kv_heads * head = heed_kv_page_bytes()
  *
  * Elements value_dim ... V - 1 of a value are 0: attention reads whole vectors.  Bytes that are nobody's, and slots never written,
  * may hold anything.
@@ -299,8 +303,12 @@ struct heed_rope {
  * that they write to.
  *
  * Keys and values of any type become floats, exactly; rope turns those of keys; then they are rounded to the type of the cache, to
- * nearest even.  What floats hold arrives bit by bit in a cache of floats, but for what rope turns; in other types every NaN becomes
- * the one quiet NaN. */
+ * nearest even.  What floats hold arrives bit by bit in a cache of floats, but for what rope turns; in other types every NaN
+ * becomes the one quiet NaN.
+ *
+ * HEED_I8: a key or value x of one token and head is stored as scale = max(max|x| / 127, 2^-126) and the integers nearest to
+ * x * (1 / scale): each element is off by half a scale at most, roughly.  One with a NaN or an infinity has the scale NaN and
+ * integers of 0, so that its scores, or outputs that it is part of, are NaN. */
 struct heed_kv_append {
     int64_t batch;
     int64_t tokens;           /* of each sequence; with starts: of all */

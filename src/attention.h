@@ -54,10 +54,11 @@ struct attention_layout {
     int64_t relative_step;                      /* [buckets], int: the first distance of each bucket of one direction */
     int64_t shared;                             /* floats in all */
     /* of each worker: */
-    int64_t query;  /* [block_rows][head_dim], scaled */
-    int64_t keys;   /* [panels][head_dim][64] */
-    int64_t values; /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
-    int64_t scores; /* [SUBROWS][256] */
+    int64_t query;                    /* [block_rows][head_dim], scaled */
+    int64_t keys;                     /* [panels][head_dim][64] */
+    int64_t values;                   /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
+    int64_t key_scales, value_scales; /* [chunk] */
+    int64_t scores;                   /* [SUBROWS][256] */
     int64_t row_max;
     int64_t chunk_max, chunk_sum, keep_old, take_new; /* [SUBROWS] */
     int64_t begins, ends;                             /* [SUBROWS], int */

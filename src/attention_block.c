@@ -41,6 +41,8 @@ static void place_arrays(struct attention_block *block, float *workspace) {
     block->query = workspace + layout->query;
     block->keys = workspace + layout->keys;
     block->values = workspace + layout->values;
+    block->key_scales = workspace + layout->key_scales;
+    block->value_scales = workspace + layout->value_scales;
     block->output = workspace + layout->output;
     block->max = workspace + layout->max;
     block->sum = workspace + layout->sum;
@@ -170,6 +172,13 @@ static void store_weights(const struct attention_block *block, int64_t from, int
                    block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
 }
 
+/* By the scales of the values that they meet; sums of weights are without. */
+static void scale_weights(const struct attention_block *block, int rows) {
+    for (int i = 0; i < rows; i++)
+        block->kernels->scale_row(block->scores + i * HEED_CHUNK + block->begins[i], block->ends[i] - block->begins[i],
+                                  block->value_scales + block->begins[i]);
+}
+
 /* The chunk's values, weighted: merged into the running output, or apart. */
 static void value_rows(const struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin) {
@@ -219,6 +228,8 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
                                                              .chunk_sum = block->chunk_sum,
                                                              .keep_old = block->keep_old,
                                                              .take_new = block->take_new});
+    if (plan->value_type == HEED_I8)
+        scale_weights(block, rows);
     value_rows(block, from, rows);
     if (plan->keeps_states)
         heed_block_keep_states(block, shared, from, rows);

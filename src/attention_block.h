@@ -32,7 +32,8 @@ struct attention_block {
     int64_t first_chunk, last_chunk; /* the chunks that it sees; last not included */
     float *query, *keys, *values, *output, *max, *sum;
     float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new, *chunk_output, *term, *relative, *mass;
-    int *begins, *ends; /* of the current rows in the current chunk */
+    float *key_scales, *value_scales; /* of those of the chunk's keys that are seen, where they have any */
+    int *begins, *ends;               /* of the current rows in the current chunk */
     struct attention_chunk chunk;
     struct attention_fetch fetch;
     const struct attention_block *next; /* what this worker will probably do then; NULL: nothing */

@@ -52,6 +52,20 @@ static void load_cache_keys(struct attention_block *block) {
     chunk->key_type = plan->pack_keys ? HEED_F32 : chunk->key_type;
 }
 
+/* Those of the keys that are seen, page by page. */
+static void load_scales(const struct attention_block *block,
+                        float *(*scale)(const struct heed_kv_cache *, const struct kv_layout *, int64_t, int64_t, int64_t),
+                        float *scales) {
+    const struct heed_kv_cache *cache = block->plan->request->cache;
+    const struct attention_chunk *chunk = &block->chunk;
+    const int64_t first = block->plan->request->key_position + chunk->start;
+    for (int64_t at = chunk->begin, n; at < chunk->end; at += n) {
+        n = min_i64(chunk->end - at, cache->page_tokens - (first + at) % cache->page_tokens);
+        memcpy(scales + at, scale(cache, &block->plan->cache, block->sequence.batch, block->kv_head, first + at),
+               (size_t)n * sizeof *scales);
+    }
+}
+
 static void find_chunk(const struct attention_block *block, int64_t index, struct attention_chunk *chunk) {
     const struct heed_attention *request = block->plan->request;
     const struct attention_sequence *sequence = &block->sequence;
@@ -67,6 +81,8 @@ static void find_chunk(const struct attention_block *block, int64_t index, struc
 void heed_block_load_keys(struct attention_block *block, int64_t index) {
     find_chunk(block, index, &block->chunk);
     block->chunk.key_type = block->plan->key_type;
+    if (block->plan->key_type == HEED_I8)
+        load_scales(block, kv_key_scale, block->key_scales);
     if (block->plan->request->cache)
         load_cache_keys(block);
     else if (block->plan->pack_keys)
@@ -153,6 +169,8 @@ void heed_block_load_values(struct attention_block *block) {
     struct attention_chunk *chunk = &block->chunk;
     const struct heed_input *view = &block->plan->request->value;
     chunk->value_type = block->plan->value_type;
+    if (chunk->value_type == HEED_I8)
+        load_scales(block, kv_value_scale, block->value_scales);
     if (block->plan->request->cache) {
         find_cache_values(block);
     } else {

@@ -31,7 +31,8 @@ static void plan_scores(struct attention_plan *plan) {
     const float log2e = 0x1.715476p+0f, ln2 = 0x1.62e430p-1f;
     const float scale = request->scale != 0.0f ? request->scale : 1.0f / sqrtf((float)request->head_dim);
     plan->has_terms = request->softcap != 0.0f || request->bias.data || request->alibi_slopes || request->relative.table != NULL;
-    plan->has_passes = plan->has_terms || request->mask.data || request->tree.words || request->scores.data;
+    plan->has_passes =
+        plan->has_terms || request->mask.data || request->tree.words || request->scores.data || plan->key_type == HEED_I8;
     plan->query_factor = plan->has_terms ? scale : scale * log2e;
     plan->score_factor = plan->has_terms ? log2e : 1.0f;
     plan->raw_factor = plan->has_terms ? 1.0f : ln2;
@@ -141,6 +142,8 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->query = take(&floats, rows * request->head_dim);
     layout->keys = take(&floats, plan->pack_keys ? round_up(keys, HEED_PANEL) * request->head_dim : 0);
     layout->values = take(&floats, plan->pack_values ? keys * plan->output_ld : 0);
+    layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? keys : 0);
+    layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? keys : 0);
     layout->scores = take(&floats, held * HEED_CHUNK);
     layout->row_max = take(&floats, held * HEED_SUM_LANES);
     layout->chunk_max = take(&floats, held); /* kernels want room for rows rounded up to 16, which is how all of this is rounded */
@@ -183,8 +186,8 @@ void heed_attention_prepare(const struct heed_attention *request, const struct h
     plan->output_ld = round_up(request->value_dim, HEED_SUM_LANES);
     plan->chunk_keys = min_i64(HEED_CHUNK, request->key_tokens);
     const int64_t rows = max_i64(1, plan->group * request->query_tokens);
-    plan_scores(plan);
     plan_memory_access(plan, rows);
+    plan_scores(plan);
     plan->most_workers = heed_schedule_workers(exec, INT64_MAX, count_flops(request, true));
     plan->block_rows = choose_block_rows(plan, rows);
     plan->splits = choose_splits(plan, rows);

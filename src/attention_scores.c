@@ -1,4 +1,4 @@
-/* Rows of scores between product and softmax: softcap, bias, ALiBi, relative bias, mask and tree, in the order of
+/* Rows of scores between product and softmax: scales of keys, softcap, bias, ALiBi, relative bias, mask and tree, in the order of
  * src/arithmetic.md, and the scores that the caller asked for. */
 #include <math.h>
 #include <string.h>
@@ -82,6 +82,8 @@ void heed_block_pass_scores(const struct attention_block *block, int64_t row, in
                                 .begin = begin,
                                 .n = end - begin,
                                 .s = scores + begin};
+    if (plan->key_type == HEED_I8)
+        block->kernels->scale_row(r.s, r.n, block->key_scales + begin);
     store_scores(&r, HEED_SCORES_RAW, plan->raw_factor);
     if (request->softcap != 0.0f)
         plan->machine->softcap_row(r.s, r.n, request->softcap);

@@ -51,8 +51,9 @@ static void append_work(struct text *text, const struct attention_plan *plan) {
     const struct work work = count_work(request);
     const double width = (double)(request->head_dim + request->value_dim);
     const double query_bytes = (double)(request->num_heads * request->head_dim * type_bytes(request->query.type));
-    const double key_bytes =
-        (double)(request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type));
+    const int64_t scales = (plan->key_type == HEED_I8) + (plan->value_type == HEED_I8);
+    const double key_bytes = (double)(request->head_dim * type_bytes(plan->key_type) +
+                                      request->value_dim * type_bytes(plan->value_type) + scales * (int64_t)sizeof(float));
     const double output_bytes = (double)(request->num_heads * request->value_dim * type_bytes(request->output.type));
     append(text, "  \"flops\": %.0f,\n", 2.0 * work.pairs * (double)request->num_heads * width);
     append(text, "  \"read_bytes\": %.0f,\n", work.rows * query_bytes + work.keys * (double)request->num_kv_heads * key_bytes);
@@ -93,11 +94,12 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
         {cached && plan->pack_keys,
          "keys: panels of the cache are widened, or narrow ones put side by side, once for each block and chunk"},
         {cached && !plan->pack_keys, "keys: the cache's panels are read in place"},
-        {typed, "types: elements of 16 bits become floats as they are read or packed, results are rounded as they are written"},
+        {typed,
+         "types: elements of 16 or 8 bits become floats as they are read or packed, results are rounded as they are written"},
         {plan->pack_values, "values: packed, for their type, width, stride or pages suit the kernels less"},
         {!plan->pack_values, "values: read in place"},
         {plan->has_terms, "scores: terms are added to natural scores, row by row, before the softmax"},
-        {plan->has_passes && !plan->has_terms, "scores: rows pass once more, to be masked or copied"},
+        {plan->has_passes && !plan->has_terms, "scores: rows pass once more, to be scaled, masked or copied"},
         {!plan->has_passes && !plan->is_thin, "scores: computed, limited and compared in registers"},
         {request->states.output.data && plan->splits == 1,
          "states: each chunk is computed apart and merged, for its state is wanted"},

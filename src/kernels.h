@@ -144,9 +144,9 @@ struct heed_value_rows {
 
 /* c[i][j] = chain, from c[i][j] if `continues`, else from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], or of a[i][p] * b[j][p]
  * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  b is of the given
- * type.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b is fetched, and at the end
- * what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b if it is of floats and
- * not transposed, have room up to columns rounded up to whole vectors. */
+ * type, HEED_I8 too if it is not transposed.  For few rows and a long b that is read from memory: while it is computed, what lies
+ * ahead in b is fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not
+ * 0.  c, and b if it is of floats and not transposed, have room up to columns rounded up to whole vectors. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -202,6 +202,7 @@ struct heed_kernels {
      * Where y[i] is -inf, x[i] becomes -inf, NaN too. */
     void (*softcap_row)(float *x, int64_t n, float cap);
     void (*add_row)(float *x, int64_t n, const float *y);
+    void (*scale_row)(float *x, int64_t n, const float *y); /* x[i] *= y[i] */
     void (*alibi_row)(float *x, int64_t n, float slope, float distance, int first);
     /* x[i] = -inf where mask[i] is 0 */
     void (*hide_row)(float *x, int64_t n, const uint8_t *mask);
@@ -213,9 +214,10 @@ struct heed_kernels {
     /* y[i] += exp2(z[i] - max) * (1 / sum); NaN if sum is NaN, nothing if it is 0. */
     void (*mass_row)(float *y, const float *z, int64_t n, float max, float sum);
 
-    /* y[i][j] = x[i][j], of the given type, exactly. */
+    /* y[i][j] = x[i][j], of the given type, HEED_I8 too, exactly. */
     void (*widen_rows)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy);
-    /* y[i][j] = x[i][j] rounded to the given type, to nearest even; NaNs become its one NaN: 0x7fc00000, 0x7fc0, 0x7e00. */
+    /* y[i][j] = x[i][j] rounded to the given type, to nearest even; NaNs become its one NaN: 0x7fc00000, 0x7fc0, 0x7e00.  HEED_I8
+     * takes x from -127.5 to 127.5. */
     void (*round_rows)(const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, enum heed_type type, int64_t ldy);
     /* y[i] = x[i] * factor + 0; NaNs become the one NaN. */
     void (*store_row)(const float *x, int64_t n, float factor, float *y);
@@ -233,6 +235,8 @@ struct heed_kernels {
     /* Rotary embedding of n pairs: ya[i] = fma(a[i], cos[i], -(b[i] * sin[i])), yb[i] = fma(b[i], cos[i], a[i] * sin[i]); NaNs
      * become the one NaN.  ya may be a, and yb b. */
     void (*rope)(const float *a, const float *b, const float *cos, const float *sin, int64_t n, float *ya, float *yb);
+    /* max |x[i]|, 0 if there are none; the one NaN if any is infinite or NaN. */
+    float (*max_size)(const float *x, int64_t n);
     /* y[i] = 2^x[i] for x <= 0: 0 below -126, NaN for NaN; at most 1 ULP from the true value.  What the kernels above use, for
      * tests. */
     void (*exp2)(const float *x, int64_t n, float *y);

@@ -31,6 +31,7 @@ struct group {
     const void *key, *value;
     void *keys; /* in the panel, column of the first token */
     void *values;
+    float *key_scales, *value_scales; /* of bytes */
 };
 
 static void split_pairs(const float *x, int64_t n, float *a, float *b) {
@@ -57,28 +58,78 @@ static void turn(const struct append_run *run, const struct group *group, int t,
     run->kernels->rope(a, b, rope->cos + row, rope->sin + row, n, a, b);
 }
 
-/* Elements [0, n) of all keys of a group, from rows ld apart, become lines of the panel, the first one line number `line`, then
- * every step-th.  Other types than floats are rounded as lines, many elements at once. */
-static void store_lines(const struct append_run *run, const struct group *group, const void *rows, enum heed_type type, int64_t ld,
-                        int64_t n, int64_t line, int64_t step) {
+/* Elements of all keys or values of a group, n of each, in rows ld apart. */
+struct rows {
+    const void *data;
+    enum heed_type type;
+    int64_t ld, n;
+};
+
+/* At most PIECE of them as floats. */
+static struct rows piece_of(const struct append_run *run, const struct group *group, const struct rows *rows, int64_t from,
+                            float *floats) {
+    const int64_t n = min_i64(PIECE, rows->n - from);
+    const void *data = type_at(rows->type, rows->data, from);
+    run->kernels->widen_rows(data, rows->type, rows->ld, group->count, n, floats, PIECE);
+    return (struct rows){floats, HEED_F32, PIECE, n};
+}
+
+/* What is stored in bytes is measured first: largest[t] becomes the size of token t's largest element, or NaN. */
+static void measure(const struct append_run *run, const struct group *group, const struct rows *rows, float *largest) {
+    float floats[GROUP * PIECE];
+    for (int64_t from = 0; from < rows->n; from += PIECE) {
+        const struct rows piece = piece_of(run, group, rows, from, floats);
+        for (int t = 0; t < group->count; t++) {
+            const float size = run->kernels->max_size(floats + t * PIECE, piece.n);
+            if (!(size <= largest[t]) && largest[t] == largest[t])
+                largest[t] = size;
+        }
+    }
+}
+
+/* Scales by the sizes, which become what elements are multiplied by: 0 if there is a NaN or an infinity. */
+static void find_scales(int count, float *largest, float *scales) {
+    for (int t = 0; t < count; t++) {
+        const float scale = largest[t] / 127.0f, least = 0x1p-126f;
+        scales[t] = scale < least ? least : scale;
+        largest[t] = scale == scale ? 1.0f / scales[t] : 0.0f;
+    }
+}
+
+/* Multiplies a piece; what is not finite becomes 0. */
+static void divide_by_scales(const struct append_run *run, const struct group *group, const float *factors, int64_t n,
+                             float *floats) {
+    for (int t = 0; t < group->count; t++, floats += PIECE)
+        if (factors[t] != 0.0f)
+            run->kernels->scale_rows(floats, HEED_F32, 0, 1, n, factors[t], floats, 0);
+        else
+            memset(floats, 0, (size_t)n * sizeof *floats);
+}
+
+/* Keys become lines of the panel, the first one line number `line`, then every step-th.  Other types than floats are rounded as
+ * lines, many elements at once. */
+static void store_lines(const struct append_run *run, const struct group *group, const struct rows *rows, const float *factors,
+                        int64_t line, int64_t step) {
     const int64_t width = run->layout.width;
-    const enum heed_type key_type = run->request->cache->key_type;
-    void *to = type_at_output(key_type, group->keys, line * width);
-    float lines[PIECE * GROUP];
-    if (key_type == HEED_F32) {
-        run->kernels->store_keys(rows, type, ld, n, group->count, to, step * width);
+    const enum heed_type type = run->request->cache->key_type;
+    void *to = type_at_output(type, group->keys, line * width);
+    float floats[GROUP * PIECE], lines[PIECE * GROUP];
+    if (type == HEED_F32) {
+        run->kernels->store_keys(rows->data, rows->type, rows->ld, rows->n, group->count, to, step * width);
         return;
     }
-    for (int64_t from = 0; from < n; from += PIECE) {
-        const int64_t count = min_i64(PIECE, n - from);
-        run->kernels->store_keys(type_at(type, rows, from), type, ld, count, group->count, lines, GROUP);
-        run->kernels->round_rows(lines, GROUP, count, group->count, type_at_output(key_type, to, from * step * width), key_type,
+    for (int64_t from = 0; from < rows->n; from += PIECE) {
+        const struct rows piece = piece_of(run, group, rows, from, floats);
+        if (type == HEED_I8)
+            divide_by_scales(run, group, factors, piece.n, floats);
+        run->kernels->store_keys(floats, HEED_F32, PIECE, piece.n, group->count, lines, GROUP);
+        run->kernels->round_rows(lines, GROUP, piece.n, group->count, type_at_output(type, to, from * step * width), type,
                                  step * width);
     }
 }
 
-/* The first 2 * rope.pairs elements of all keys of a group. */
-static void store_turned(const struct append_run *run, const struct group *group) {
+/* The first 2 * rope.pairs elements of all keys of a group are measured, or stored. */
+static void take_turned(const struct append_run *run, const struct group *group, bool measures, float *factors) {
     const struct heed_rope *rope = &run->request->rope;
     const int64_t step = rope->interleaved ? 2 : 1, other = rope->interleaved ? 1 : rope->pairs;
     for (int64_t from = 0; from < rope->pairs; from += PIECE) {
@@ -86,35 +137,52 @@ static void store_turned(const struct append_run *run, const struct group *group
         float a[GROUP][PIECE], b[GROUP][PIECE];
         for (int t = 0; t < group->count; t++)
             turn(run, group, t, from, n, a[t], b[t]);
-        store_lines(run, group, a[0], HEED_F32, PIECE, n, from * step, step);
-        store_lines(run, group, b[0], HEED_F32, PIECE, n, from * step + other, step);
+        const struct rows first = {a[0], HEED_F32, PIECE, n}, second = {b[0], HEED_F32, PIECE, n};
+        if (measures) {
+            measure(run, group, &first, factors);
+            measure(run, group, &second, factors);
+        } else {
+            store_lines(run, group, &first, factors, from * step, step);
+            store_lines(run, group, &second, factors, from * step + other, step);
+        }
     }
+}
+
+static void store_keys(const struct append_run *run, const struct group *group) {
+    const struct heed_input *view = &run->request->key;
+    const int64_t turned = 2 * run->request->rope.pairs;
+    const struct rows rest = {type_at(view->type, group->key, turned), view->type, view->token_stride,
+                              run->request->cache->head_dim - turned};
+    float factors[GROUP] = {0};
+    if (run->request->cache->key_type == HEED_I8) {
+        take_turned(run, group, true, factors);
+        measure(run, group, &rest, factors);
+        find_scales(group->count, factors, group->key_scales);
+    }
+    take_turned(run, group, false, factors);
+    store_lines(run, group, &rest, factors, turned, 1);
 }
 
 static void store_values(const struct append_run *run, const struct group *group) {
     const struct heed_input *view = &run->request->value;
     const enum heed_type type = run->request->cache->value_type;
     const int64_t value_dim = run->request->cache->value_dim, ld = run->layout.value_ld;
-    float rows[GROUP * PIECE];
+    const struct rows rows = {group->value, view->type, view->token_stride, value_dim};
+    float floats[GROUP * PIECE], factors[GROUP] = {0};
     if (type == HEED_F32)
-        run->kernels->widen_rows(group->value, view->type, view->token_stride, group->count, value_dim, group->values, ld);
+        run->kernels->widen_rows(rows.data, rows.type, rows.ld, group->count, value_dim, group->values, ld);
+    if (type == HEED_I8) {
+        measure(run, group, &rows, factors);
+        find_scales(group->count, factors, group->value_scales);
+    }
     for (int64_t from = 0; type != HEED_F32 && from < value_dim; from += PIECE) {
-        const int64_t n = min_i64(PIECE, value_dim - from);
-        run->kernels->widen_rows(type_at(view->type, group->value, from), view->type, view->token_stride, group->count, n, rows,
-                                 PIECE);
-        run->kernels->round_rows(rows, PIECE, group->count, n, type_at_output(type, group->values, from), type, ld);
+        const struct rows piece = piece_of(run, group, &rows, from, floats);
+        if (type == HEED_I8)
+            divide_by_scales(run, group, factors, piece.n, floats);
+        run->kernels->round_rows(floats, PIECE, group->count, piece.n, type_at_output(type, group->values, from), type, ld);
     }
     for (int t = 0; t < group->count; t++)
         memset(type_at_output(type, group->values, t * ld + value_dim), 0, (size_t)((ld - value_dim) * type_bytes(type)));
-}
-
-static void store_group(const struct append_run *run, const struct group *group) {
-    const struct heed_input *view = &run->request->key;
-    const int64_t turned = 2 * run->request->rope.pairs;
-    store_turned(run, group);
-    store_lines(run, group, type_at(view->type, group->key, turned), view->type, view->token_stride,
-                run->request->cache->head_dim - turned, turned, 1);
-    store_values(run, group);
 }
 
 static const void *row_of(const struct heed_kv_append *request, const struct heed_input *view, int64_t b, int64_t head, int64_t t) {
@@ -137,7 +205,10 @@ static void append_tokens(const struct append_run *run, int64_t b, int64_t head,
         group.keys = type_at_output(cache->key_type, kv_panel(cache, &run->layout, b, head, group.position),
                                     group.position % run->layout.width);
         group.values = kv_value(cache, &run->layout, b, head, group.position);
-        store_group(run, &group);
+        group.key_scales = kv_key_scale(cache, &run->layout, b, head, group.position);
+        group.value_scales = kv_value_scale(cache, &run->layout, b, head, group.position);
+        store_keys(run, &group);
+        store_values(run, &group);
     }
 }
 

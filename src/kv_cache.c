@@ -10,27 +10,29 @@ enum { PAGE_UNIT = 16, VALUE_UNIT = 16, PART_UNIT = 64 /* bytes */ };
 
 static int64_t panel_width(int64_t page_tokens) { return min_i64(HEED_PANEL, page_tokens & -page_tokens); }
 
-/* Of `tokens` rows, in whole lines; false if it overflows. */
-static bool part_bytes(int64_t tokens, int64_t width, enum heed_type type, int64_t *bytes) {
-    if (__builtin_mul_overflow(tokens, width * type_bytes(type), bytes) || *bytes > INT64_MAX - PART_UNIT)
+/* Where a part of `tokens` rows that begins at `begin` ends, in whole lines; false if it overflows. */
+static bool find_end(int64_t begin, int64_t tokens, int64_t row_bytes, int64_t *end) {
+    if (__builtin_mul_overflow(tokens, row_bytes, end) || *end > INT64_MAX - PART_UNIT)
         return false;
-    *bytes = round_up(*bytes, PART_UNIT);
-    return true;
+    return !__builtin_add_overflow(begin, round_up(*end, PART_UNIT), end);
 }
 
+static int64_t scale_bytes(enum heed_type type) { return type == HEED_I8 ? (int64_t)sizeof(float) : 0; }
+
 bool heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout) {
-    int64_t values;
-    layout->width = panel_width(cache->page_tokens);
+    const int64_t tokens = cache->page_tokens;
+    layout->width = panel_width(tokens);
     layout->value_ld = round_up(cache->value_dim, VALUE_UNIT);
-    return part_bytes(cache->page_tokens, cache->head_dim, cache->key_type, &layout->values) &&
-           part_bytes(cache->page_tokens, layout->value_ld, cache->value_type, &values) &&
-           !__builtin_add_overflow(layout->values, values, &layout->head) &&
+    return find_end(0, tokens, cache->head_dim * type_bytes(cache->key_type), &layout->key_scales) &&
+           find_end(layout->key_scales, tokens, scale_bytes(cache->key_type), &layout->values) &&
+           find_end(layout->values, tokens, layout->value_ld * type_bytes(cache->value_type), &layout->value_scales) &&
+           find_end(layout->value_scales, tokens, scale_bytes(cache->value_type), &layout->head) &&
            !__builtin_mul_overflow(cache->num_kv_heads, layout->head, &layout->page);
 }
 
 static bool is_size(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
 
-static bool is_type(enum heed_type type) { return is_size((int)type, HEED_F32, HEED_F16); }
+static bool is_type(enum heed_type type) { return is_size((int)type, HEED_F32, HEED_I8); }
 
 HEED_API int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache) {
     struct kv_layout layout;
@@ -46,8 +48,8 @@ static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
         const char *name;
         int64_t value, least, most;
     } sizes[] = {
-        {"cache.key_type", (int)cache->key_type, HEED_F32, HEED_F16},
-        {"cache.value_type", (int)cache->value_type, HEED_F32, HEED_F16},
+        {"cache.key_type", (int)cache->key_type, HEED_F32, HEED_I8},
+        {"cache.value_type", (int)cache->value_type, HEED_F32, HEED_I8},
         {"cache.num_pages", cache->num_pages, 0, INT64_MAX},
         {"cache.page_tokens", cache->page_tokens, PAGE_UNIT, INT64_MAX},
         {"cache.num_kv_heads", cache->num_kv_heads, 0, INT64_MAX},

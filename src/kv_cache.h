@@ -13,9 +13,9 @@
 struct kv_layout {
     int64_t width;    /* W: keys of a panel, which is [head_dim][width]; 16, 32 or 64 */
     int64_t value_ld; /* V: elements from row to row of values */
-    int64_t values;   /* bytes from the start of a head to its values, from head to head, from page to page */
-    int64_t head;
-    int64_t page;
+    /* Bytes from the start of a head to its parts, from head to head, from page to page. */
+    int64_t key_scales, values, value_scales;
+    int64_t head, page;
 };
 
 /* Types and sizes have been checked one by one; false if a page overflows. */
@@ -58,6 +58,17 @@ INLINE void *kv_value(const struct heed_kv_cache *cache, const struct kv_layout 
     const int64_t token = position % cache->page_tokens;
     return type_at_output(cache->value_type, kv_head(cache, layout, sequence, head, position) + layout->values,
                           token * layout->value_ld);
+}
+
+/* The scales of a position's key and value, where they have any; those of a page follow one another. */
+INLINE float *kv_key_scale(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
+                           int64_t position) {
+    return (float *)(void *)(kv_head(cache, layout, sequence, head, position) + layout->key_scales) + position % cache->page_tokens;
+}
+INLINE float *kv_value_scale(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
+                             int64_t position) {
+    return (float *)(void *)(kv_head(cache, layout, sequence, head, position) + layout->value_scales) +
+           position % cache->page_tokens;
 }
 
 #endif

@@ -81,7 +81,12 @@ uint16_t half_of(enum heed_type type, float x);
 float float_of_half(enum heed_type type, uint16_t x);
 void round_floats(enum heed_type type, float *x, int64_t n);
 enum heed_type any_type(struct rng *rng);
-/* Stores the case in these types, to which its inputs are rounded; and the result as its output's type has it. */
+/* By the definition: what integers that stand for n floats are multiplied by. */
+float scale_of_bytes(const float *x, int64_t n);
+/* Rows become what HEED_I8 holds exactly: integers times a scale of few bits, which the definition finds again. */
+void round_to_bytes(float *x, int64_t rows, int64_t width);
+/* Stores the case in these types, to which its inputs are rounded, keys and values of HEED_I8 in a cache; and the result as its
+ * output's type has it. */
 void use_types(struct attention_case *c, struct attention_types types);
 void round_output(const struct attention_case *c, struct attention_result *result);
 /* Rows of so many halves in a tensor of half as many floats, rounded up: nothing was written after their ends; and as floats. */
@@ -100,7 +105,7 @@ struct attention_way {
 };
 
 /* Runs the case on guarded memory of random layout and placement, stored in its types, and checks everything but the values; rng
- * NULL: plain layout, and floats, the output too. */
+ * NULL: plain layout, and floats, the output too, but for what is HEED_I8, which has bits of its own. */
 void run_attention(const struct attention_case *c, const struct heed_exec *exec, struct rng *rng, struct attention_result *result);
 void run_attention_way(const struct attention_case *c, const struct attention_way *way, struct rng *rng,
                        struct attention_result *result);

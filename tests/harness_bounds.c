@@ -46,8 +46,8 @@ struct bound {
 };
 
 /* The chain of head_dim fmas over q' = q f.  f has at most four roundings (square root and quotient of the scale, log2(e), their
- * product), q' one more, and a score that is shown two for z ln 2: |error| <= gamma(D + 7) sum |q k| |scale|, plus TINY for each
- * fma and, times |k|, for each q'. */
+ * product), q' one more, a key's scale one, and a score that is shown two for z ln 2: |error| <= gamma(D + 8) sum |q k| |scale|,
+ * plus TINY for each fma and, times |k|, for each q', and for the key's scale. */
 static struct bound bound_raw(const struct row *row, int64_t j) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
@@ -55,7 +55,7 @@ static struct bound bound_raw(const struct row *row, int64_t j) {
                          row->h * r->query.head_stride + (s.first_query + row->i) * r->query.token_stride;
     const float *key = (const float *)r->key.data + (r->key_starts ? 0 : row->b * r->key.batch_stride) +
                        row->h / (r->num_heads / r->num_kv_heads) * r->key.head_stride + (s.first_key + j) * r->key.token_stride;
-    double terms = 0, tiny = 0;
+    double terms = 0, tiny = TINY;
     for (int64_t d = 0; d < r->head_dim; d++) {
         terms += fabs((double)query[d] * (double)key[d] * ref_scale(r));
         tiny += (1 + fabs((double)key[d])) * TINY;
@@ -128,7 +128,8 @@ static bool has_weight(const struct row *row, int64_t j) {
 }
 
 /* o: at most 256 fmas in the chunk, one product, one fma for each chunk; l: 20 additions, one product, one fma for each chunk; then
- * 1 / l and the product.  So an output is sum p' v (1 + theta), theta within gamma(min(n, 256) + 20 + 2 chunks + 4). */
+ * 1 / l and the product; a weight that meets a value's scale is rounded once more.  So an output is sum p' v (1 + theta), theta
+ * within gamma(min(n, 256) + 20 + 2 chunks + 5), and what underflows is off by TINY, times an integer of up to 127. */
 static void check_output(const struct row *row, const float *got, const double *want, struct accuracy *accuracy) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
@@ -144,7 +145,7 @@ static void check_output(const struct row *row, const float *got, const double *
         double off = weight_error(row->p[j], row->e[j], row->sum);
         for (int64_t d = 0; d < r->value_dim; d++) {
             double v = fabs((double)values[j * r->value.token_stride + d]);
-            bound[d] += TINY + (v > 0 ? (off + gamma * (row->p[j] + off)) * v : 0);
+            bound[d] += 128 * TINY + (v > 0 ? (off + gamma * (row->p[j] + off)) * v : 0);
             terms[d] += row->p[j] * v;
         }
     }

@@ -27,25 +27,32 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 static int64_t padded_values(const struct heed_kv_cache *c) { return (c->value_dim + 15) / 16 * 16; }
 
-static int64_t element_bytes(enum heed_type type) { return type == HEED_F32 ? 4 : 2; }
+static int64_t element_bytes(enum heed_type type) { return type == HEED_F32 ? 4 : type == HEED_I8 ? 1 : 2; }
 
-/* Of a head. */
-static int64_t key_bytes(const struct heed_kv_cache *c) {
-    return (c->page_tokens * c->head_dim * element_bytes(c->key_type) + 63) / 64 * 64;
+/* Where parts of a head begin, and where it ends. */
+struct parts {
+    int64_t key_scales, values, value_scales, end;
+};
+
+static struct parts parts_of(const struct heed_kv_cache *c) {
+    const int64_t keys = c->page_tokens * c->head_dim * element_bytes(c->key_type);
+    const int64_t values = c->page_tokens * padded_values(c) * element_bytes(c->value_type);
+    struct parts p;
+    p.key_scales = (keys + 63) / 64 * 64;
+    p.values = p.key_scales + (c->key_type == HEED_I8 ? 4 * c->page_tokens : 0);
+    p.value_scales = p.values + (values + 63) / 64 * 64;
+    p.end = p.value_scales + (c->value_type == HEED_I8 ? 4 * c->page_tokens : 0);
+    return p;
 }
 
-static int64_t value_bytes(const struct heed_kv_cache *c) {
-    return (c->page_tokens * padded_values(c) * element_bytes(c->value_type) + 63) / 64 * 64;
-}
-
-static int64_t page_bytes(const struct heed_kv_cache *c) { return c->num_kv_heads * (key_bytes(c) + value_bytes(c)); }
+static int64_t page_bytes(const struct heed_kv_cache *c) { return c->num_kv_heads * parts_of(c).end; }
 
 int64_t kv_cache_floats(const struct heed_kv_cache *c) { return c->num_pages * page_bytes(c) / (int64_t)sizeof(float); }
 
 static char *head_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position) {
     const int64_t number = position / c->page_tokens % c->pages_per_sequence;
     const int64_t p = c->page_table ? c->page_table[b * c->table_stride + number] : b * c->pages_per_sequence + number;
-    return (char *)c->data + p * page_bytes(c) + h * (key_bytes(c) + value_bytes(c));
+    return (char *)c->data + p * page_bytes(c) + h * parts_of(c).end;
 }
 
 void *kv_key_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, int64_t d) {
@@ -55,22 +62,48 @@ void *kv_key_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t pos
 
 void *kv_value_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, int64_t d) {
     const int64_t element = position % c->page_tokens * padded_values(c) + d;
-    return head_at(c, b, h, position) + key_bytes(c) + element * element_bytes(c->value_type);
+    return head_at(c, b, h, position) + parts_of(c).values + element * element_bytes(c->value_type);
 }
 
-float kv_get(enum heed_type type, const void *at) {
-    uint16_t half;
+float *kv_key_scale_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position) {
+    return (float *)(void *)(head_at(c, b, h, position) + parts_of(c).key_scales) + position % c->page_tokens;
+}
+
+float *kv_value_scale_at(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position) {
+    return (float *)(void *)(head_at(c, b, h, position) + parts_of(c).value_scales) + position % c->page_tokens;
+}
+
+float kv_get(const void *at) {
     float x;
-    memcpy(&half, at, sizeof half);
-    if (type != HEED_F32)
-        return float_of_half(type, half);
     memcpy(&x, at, sizeof x);
     return x;
 }
 
-void kv_put(enum heed_type type, void *at, float x) {
-    const uint16_t half = type == HEED_F32 ? 0 : half_of(type, x);
-    memcpy(at, type == HEED_F32 ? (const void *)&x : (const void *)&half, (size_t)element_bytes(type));
+/* scale: of HEED_I8. */
+static void put(enum heed_type type, void *at, float x, float scale) {
+    const int8_t byte = type == HEED_I8 && !isnan(scale) ? (int8_t)nearbyintf(x * (1.0f / scale)) : 0;
+    const uint16_t half = type == HEED_BF16 || type == HEED_F16 ? half_of(type, x) : 0;
+    memcpy(at,
+           type == HEED_F32  ? (const void *)&x
+           : type == HEED_I8 ? (const void *)&byte
+                             : (const void *)&half,
+           (size_t)element_bytes(type));
+}
+
+void kv_put_key(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, const float *key) {
+    const float scale = scale_of_bytes(key, c->head_dim);
+    if (c->key_type == HEED_I8)
+        *kv_key_scale_at(c, b, h, position) = scale;
+    for (int64_t d = 0; d < c->head_dim; d++)
+        put(c->key_type, kv_key_at(c, b, h, position, d), key[d], scale);
+}
+
+void kv_put_value(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, const float *value) {
+    const float scale = scale_of_bytes(value, c->value_dim);
+    if (c->value_type == HEED_I8)
+        *kv_value_scale_at(c, b, h, position) = scale;
+    for (int64_t d = 0; d < padded_values(c); d++)
+        put(c->value_type, kv_value_at(c, b, h, position, d), d < c->value_dim ? value[d] : 0.0f, scale);
 }
 
 static float without_payload(float x) { return isnan(x) ? NAN : x; }
@@ -95,11 +128,8 @@ static void append_token(const struct append_case *c, const struct heed_kv_cache
         rope.cos = c->cos;
         rope.sin = c->sin;
         turn_plainly(&rope, position, x);
-        for (int64_t d = 0; d < cache->head_dim; d++)
-            kv_put(cache->key_type, kv_key_at(cache, b, h, position, d), x[d]);
-        for (int64_t d = 0; d < padded_values(cache); d++)
-            kv_put(cache->value_type, kv_value_at(cache, b, h, position, d),
-                   d < cache->value_dim ? c->value[from * cache->value_dim + d] : 0.0f);
+        kv_put_key(cache, b, h, position, x);
+        kv_put_value(cache, b, h, position, c->value + from * cache->value_dim);
         free(x);
     }
 }
@@ -122,8 +152,8 @@ static int64_t any_of(struct rng *rng, const int64_t *values, int64_t n) { retur
 void any_cache(struct rng *rng, int64_t batch, struct heed_kv_cache *cache) {
     static const int64_t pages[] = {16, 32, 48, 64, 80, 96, 128, 192, 256, 320};
     static const int64_t widths[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 40, 64, 65, 96, 128, 130, 200, 256, 300};
-    *cache = (struct heed_kv_cache){.key_type = any_type(rng),
-                                    .value_type = any_type(rng),
+    *cache = (struct heed_kv_cache){.key_type = (enum heed_type)rng_range(rng, HEED_F32, HEED_I8),
+                                    .value_type = (enum heed_type)rng_range(rng, HEED_F32, HEED_I8),
                                     .page_tokens = any_of(rng, pages, 10),
                                     .num_kv_heads = rng_range(rng, 1, 3),
                                     .head_dim = any_of(rng, widths, 19),

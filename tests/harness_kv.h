@@ -17,9 +17,14 @@ struct append_case {
 int64_t kv_cache_floats(const struct heed_kv_cache *cache);
 void *kv_key_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, int64_t d);
 void *kv_value_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, int64_t d);
-/* An element there; x is rounded to the type. */
-float kv_get(enum heed_type type, const void *at);
-void kv_put(enum heed_type type, void *at, float x);
+/* The scales of one of HEED_I8. */
+float *kv_key_scale_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position);
+float *kv_value_scale_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position);
+/* Element 0 of HEED_F32 there. */
+float kv_get(const void *at);
+/* Stores a key or a value of a token, rounded to the type of the cache, and the zeros behind a value. */
+void kv_put_key(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, const float *key);
+void kv_put_value(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, const float *value);
 
 /* Pages of random size and order: linear, ring or paged, for `batch` sequences. */
 void any_cache(struct rng *rng, int64_t batch, struct heed_kv_cache *cache);

@@ -38,8 +38,8 @@ static const struct {
     [OPT_PLANNED] = {"planned", {"no", "yes"}},
     [OPT_CACHE] = {"cache", {"none", "linear", "ring", "pages of 16", "pages of 32", "pages of 48", "pages of 64", "pages of 256"}},
     [OPT_QUERY_TYPE] = {"query type", {"f32", "bf16", "f16"}},
-    [OPT_KEY_TYPE] = {"key type", {"f32", "bf16", "f16"}},
-    [OPT_VALUE_TYPE] = {"value type", {"f32", "bf16", "f16"}},
+    [OPT_KEY_TYPE] = {"key type", {"f32", "bf16", "f16", "i8"}},
+    [OPT_VALUE_TYPE] = {"value type", {"f32", "bf16", "f16", "i8"}},
     [OPT_OUTPUT_TYPE] = {"output type", {"f32", "bf16", "f16"}},
 };
 

@@ -191,14 +191,6 @@ static void lay_outputs(struct laid_out *l, const struct heed_attention *from, c
 
 /* --- A cache, written by the layout that heed.h gives --- */
 
-static void put_in_cache(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, const float *key,
-                         const float *value) {
-    for (int64_t d = 0; d < cache->head_dim; d++)
-        kv_put(cache->key_type, kv_key_at(cache, b, h, position, d), key[d]);
-    for (int64_t d = 0; d < cache->value_dim; d++)
-        kv_put(cache->value_type, kv_value_at(cache, b, h, position, d), value[d]);
-}
-
 /* Pages for `positions` of each sequence: numbers are dealt at random, and there are more than needed. */
 static void choose_pages(struct laid_out *l, const struct attention_way *way, int64_t positions, int64_t ring) {
     struct heed_kv_cache *cache = &l->cache;
@@ -233,12 +225,14 @@ static void fill_sequence(const struct heed_kv_cache *cache, const struct heed_a
     for (int64_t j = reach.begin; j < reach.end; j++) {
         const int64_t position = from->key_position + j;
         used[position / cache->page_tokens % cache->pages_per_sequence] = true;
-        for (int64_t h = 0; h < cache->num_kv_heads; h++)
-            put_in_cache(cache, b, h, position,
-                         (const float *)from->key.data + (from->key_starts ? 0 : b * from->key.batch_stride) +
-                             h * from->key.head_stride + (s.first_key + j) * from->key.token_stride,
+        for (int64_t h = 0; h < cache->num_kv_heads; h++) {
+            kv_put_key(cache, b, h, position,
+                       (const float *)from->key.data + (from->key_starts ? 0 : b * from->key.batch_stride) +
+                           h * from->key.head_stride + (s.first_key + j) * from->key.token_stride);
+            kv_put_value(cache, b, h, position,
                          (const float *)from->value.data + (from->key_starts ? 0 : b * from->value.batch_stride) +
                              h * from->value.head_stride + (s.first_key + j) * from->value.token_stride);
+        }
     }
     for (int64_t page = 0; page < cache->pages_per_sequence; page++)
         table[page] = used[page] ? table[page] : page % 2 ? -1 : INT32_MAX;
@@ -303,23 +297,30 @@ static void lay_cache(struct laid_out *l, const struct attention_way *way, const
 
 /* --- The run --- */
 
-static void lay_out(struct laid_out *l, const struct attention_case *c, const struct attention_way *way, struct rng *rng) {
+static enum heed_type bytes_only(enum heed_type type) { return type == HEED_I8 ? HEED_I8 : HEED_F32; }
+
+static void lay_out(struct laid_out *l, const struct attention_case *c, const struct attention_way *asked, struct rng *rng) {
     const struct heed_attention *from = &c->request;
     struct heed_attention *r = &l->request;
+    const bool bytes = c->types.key == HEED_I8 || c->types.value == HEED_I8;
+    const struct attention_way way = {.cache = bytes && asked->cache == CACHE_NONE ? CACHE_LINEAR : asked->cache,
+                                      .page_tokens = asked->page_tokens};
     *l = (struct laid_out){.request = *from, .rng = rng};
     if (rng)
         l->types = c->types;
+    else
+        l->types = (struct attention_types){.key = bytes_only(c->types.key), .value = bytes_only(c->types.value)};
     lay_options(l, from);
     lay_outputs(l, from, c->wants);
     r->query =
         lay_input(l, &from->query, from->query_starts ? 1 : r->batch, r->num_heads, r->query_tokens, r->head_dim, l->types.query);
-    if (way->cache == CACHE_NONE) {
+    if (way.cache == CACHE_NONE) {
         const int64_t batch = from->key_starts ? 1 : r->batch;
         r->key = lay_input(l, &from->key, batch, r->num_kv_heads, r->key_tokens, r->head_dim, l->types.key);
         r->value = lay_input(l, &from->value, batch, r->num_kv_heads, r->key_tokens, r->value_dim, l->types.value);
     } else {
         lay_lengths(l, from);
-        lay_cache(l, way, from);
+        lay_cache(l, &way, from);
     }
 }
 

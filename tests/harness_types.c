@@ -25,12 +25,43 @@ void round_output(const struct attention_case *c, struct attention_result *resul
         round_floats(c->types.output, result->part[OUTPUT], result_count(&c->request, OUTPUT));
 }
 
+float scale_of_bytes(const float *x, int64_t n) {
+    float largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            return __builtin_nanf("");
+        largest = fmaxf(largest, fabsf(x[i]));
+    }
+    return fmaxf(largest / 127, 0x1p-126f);
+}
+
+/* A scale of 17 bits times an integer of 7 is exact. */
+void round_to_bytes(float *x, int64_t rows, int64_t width) {
+    for (; rows > 0; rows--, x += width) {
+        float scale = scale_of_bytes(x, width);
+        uint32_t bits;
+        memcpy(&bits, &scale, sizeof bits);
+        bits &= ~0x7fu;
+        memcpy(&scale, &bits, sizeof bits);
+        for (int64_t d = 0; d < width; d++)
+            x[d] = isnan(scale) ? scale : nearbyintf(x[d] / scale) * scale;
+    }
+}
+
+static void round_input(enum heed_type type, const struct heed_input *input, int64_t batch, int64_t width) {
+    const int64_t n = batch * input->batch_stride;
+    if (type == HEED_I8)
+        round_to_bytes(values_of(input), n / width, width);
+    else
+        round_floats(type, values_of(input), n);
+}
+
 void use_types(struct attention_case *c, struct attention_types types) {
     const struct heed_attention *r = &c->request;
     c->types = types;
-    round_floats(types.query, values_of(&r->query), (r->query_starts ? 1 : r->batch) * r->query.batch_stride);
-    round_floats(types.key, values_of(&r->key), (r->key_starts ? 1 : r->batch) * r->key.batch_stride);
-    round_floats(types.value, values_of(&r->value), (r->key_starts ? 1 : r->batch) * r->value.batch_stride);
+    round_input(types.query, &r->query, r->query_starts ? 1 : r->batch, r->head_dim);
+    round_input(types.key, &r->key, r->key_starts ? 1 : r->batch, r->head_dim);
+    round_input(types.value, &r->value, r->key_starts ? 1 : r->batch, r->value_dim);
 }
 
 static float *row_at(const struct tensor *t, int64_t n) {

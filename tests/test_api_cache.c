@@ -61,6 +61,7 @@ START_TEST(test_api_cache_pages) {
     ACCEPTED_CACHE(cache.table_stride = 0);
     ACCEPTED_CACHE((cache.page_table = NULL, cache.table_stride = 0));
     ACCEPTED_CACHE((cache.key_type = HEED_BF16, cache.value_type = HEED_F16));
+    ACCEPTED_CACHE((cache.key_type = HEED_I8, cache.value_type = HEED_I8));
     ACCEPTED_CACHE(r.key.type = r.value.type = (enum heed_type)77); /* not looked at */
 }
 END_TEST

@@ -106,8 +106,7 @@ START_TEST(test_kv_append_rope_accuracy) {
                 const int a = interleaved ? 2 * i : i, b = interleaved ? a + 1 : a + PAIRS;
                 const double x = key[t * DIM + a], y = key[t * DIM + b], c = cos[t * PAIRS + i], s = sin[t * PAIRS + i];
                 const double want[] = {x * c - y * s, y * c + x * s}, inner[] = {fabs(y * s), fabs(x * s)};
-                const float got[] = {kv_get(HEED_F32, kv_key_at(&cache, 0, 0, t, a)),
-                                     kv_get(HEED_F32, kv_key_at(&cache, 0, 0, t, b))};
+                const float got[] = {kv_get(kv_key_at(&cache, 0, 0, t, a)), kv_get(kv_key_at(&cache, 0, 0, t, b))};
                 for (int j = 0; j < 2; j++)
                     must(accuracy_add(&accuracy, got[j], want[j], 0x1.01p-24 * (inner[j] + fabs(want[j])) + 0x1p-149, 0));
             }
@@ -195,8 +194,8 @@ START_TEST(test_kv_cache_fork_and_truncate) {
         for (int64_t t = 0; t < positions[b] + 4; t++)
             for (int64_t d = 0; d < DIM; d++) {
                 const float want = x[(t < positions[b] ? t : 30 + 4 * b + t - positions[b]) * DIM + d];
-                ck_assert_float_eq(kv_get(HEED_F32, kv_key_at(&cache, b, 0, t, d)), want);
-                ck_assert_float_eq(kv_get(HEED_F32, kv_value_at(&cache, b, 0, t, d)), want);
+                ck_assert_float_eq(kv_get(kv_key_at(&cache, b, 0, t, d)), want);
+                ck_assert_float_eq(kv_get(kv_value_at(&cache, b, 0, t, d)), want);
             }
     free(data);
 }
@@ -209,6 +208,10 @@ START_TEST(test_kv_page_bytes) {
     ck_assert_int_eq(heed_kv_page_bytes(&c), 3 * (8 * 64 + 48 * 32 * 4)); /* 480 bytes of keys are 8 lines */
     c.value_type = HEED_F16;
     ck_assert_int_eq(heed_kv_page_bytes(&c), 3 * (8 * 64 + 48 * 32 * 2));
+    c.key_type = HEED_I8;
+    ck_assert_int_eq(heed_kv_page_bytes(&c), 3 * (4 * 64 + 48 * 4 + 48 * 32 * 2)); /* and 240 are 4 */
+    c.value_type = HEED_I8;
+    ck_assert_int_eq(heed_kv_page_bytes(&c), 3 * (4 * 64 + 48 * 4 + 48 * 32 + 48 * 4));
     ck_assert_int_eq(heed_kv_page_bytes(NULL), -1);
     c.key_type = c.value_type = HEED_F32;
     struct heed_kv_cache bad[] = {c, c, c, c, c, c, c, c, c};
@@ -303,7 +306,7 @@ START_TEST(test_kv_append_refuses_caches) {
     REFUSED(c->page_table = misaligned(page_table), "cache.page_table is");
     REFUSED(c->num_pages = 3, "cache.page_table[0][0] is 3, must be in [0, 3)");
     REFUSED(c->pages_per_sequence = 3, "cache.page_table[0][2] is 99");
-    REFUSED(c->key_type = (enum heed_type)99, "cache.key_type is 99, must be at most 2");
+    REFUSED(c->key_type = (enum heed_type)99, "cache.key_type is 99, must be at most 3");
     REFUSED(c->value_type = (enum heed_type) - 3, "cache.value_type is -3, must be at least 0");
     REFUSED(c->data = NULL, "cache.data is NULL");
     REFUSED(c->data = misaligned(memory + DATA), "cache.data is");
@@ -329,7 +332,7 @@ START_TEST(test_kv_append_refuses_tokens) {
     REFUSED(r.starts = beyond, "starts[2] is 4, must be at most 3");
     REFUSED(r.positions = (int64_t *)(void *)(memory + DATA), "cache.data (at");
     REFUSED(r.key.type = (enum heed_type)99, "key.type is 99, must be HEED_F32, HEED_BF16 or HEED_F16");
-    REFUSED(r.value.type = (enum heed_type)99, "value.type is 99");
+    REFUSED(r.value.type = HEED_I8, "value.type is 3, must be HEED_F32, HEED_BF16 or HEED_F16");
     REFUSED(r.key.data = NULL, "key is NULL");
     REFUSED(r.value.data = NULL, "value is NULL");
     REFUSED(r.key.data = misaligned(memory), "key is");
@@ -352,6 +355,7 @@ START_TEST(test_kv_append_legal) {
     ACCEPTED(r.key.data = r.value.data);
     ACCEPTED(r.starts = starts);
     ACCEPTED((r.key.type = HEED_BF16, r.value.type = HEED_F16, c->key_type = HEED_F16, c->value_type = HEED_BF16));
+    ACCEPTED((c->key_type = HEED_I8, c->value_type = HEED_I8));
     ACCEPTED((r.batch = 0, r.key.data = r.value.data = NULL, r.rope.cos = NULL, c->data = NULL, c->num_pages = 0));
     ACCEPTED((r.tokens = 0, r.key.data = r.value.data = NULL, c->pages_per_sequence = 0));
     ACCEPTED((r.tokens = 0, r.batch = INT64_MAX - 1, c->table_stride = 0, r.positions = NULL));

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <sleef.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -124,6 +125,35 @@ INLINE vh v_round_bf16(vf x) {
 }
 INLINE vf v_widen_f16(vh x) { return vcvt_f32_f16(vreinterpret_f16_u16(x)); }
 INLINE vh v_round_f16(vf x) { return vreinterpret_u16_f16(vcvt_f16_f32(v_one_nan(x))); }
+
+INLINE vf v_load_i8(const int8_t *p) {
+    uint32_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(bytes)))));
+}
+INLINE vf v_load_i8_n(const int8_t *p, int64_t n) {
+    int8_t lanes[VF_LANES] = {0};
+    if (n >= VF_LANES)
+        return v_load_i8(p);
+    for (int64_t i = 0; i < n; i++)
+        lanes[i] = p[i];
+    return v_load_i8(lanes);
+}
+INLINE void v_store_i8(int8_t *p, vf x) {
+    const int16x4_t halves = vmovn_s32(vcvtnq_s32_f32(x));
+    const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(vmovn_s16(vcombine_s16(halves, halves))), 0);
+    memcpy(p, &bytes, sizeof bytes);
+}
+INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {
+    int8_t lanes[VF_LANES];
+    if (n >= VF_LANES) {
+        v_store_i8(p, x);
+        return;
+    }
+    v_store_i8(lanes, x);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = lanes[i];
+}
 
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
     uint32_t lanes[VF_LANES] = {1, 1, 1, 1};

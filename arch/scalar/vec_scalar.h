@@ -97,6 +97,13 @@ INLINE vh v_round_f16(vf x) {
         return (vh)sign;
     return (vh)(sign | scalar_shift((size & 0x7fffff) | 0x800000, 126 - (int)(size >> 23)));
 }
+INLINE vf v_load_i8(const int8_t *p) { return *p; }
+INLINE vf v_load_i8_n(const int8_t *p, int64_t n) { return n > 0 ? *p : 0; }
+INLINE void v_store_i8(int8_t *p, vf x) { *p = (int8_t)((x + 0x1.8p23f) - 0x1.8p23f); }
+INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {
+    if (n > 0)
+        v_store_i8(p, x);
+}
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) { return n > 0 && !*p ? -INFINITY : x; }
 INLINE unsigned v_flush_begin(void) { return 0; }
 INLINE void v_flush_end(unsigned callers) { (void)callers; }

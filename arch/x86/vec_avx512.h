@@ -139,6 +139,15 @@ INLINE vf v_widen_f16(vh x) { return _mm512_cvtph_ps(x); }
 /* With a mask of all, for without one gcc 12 makes it of -1, which it then warns of. */
 INLINE vh v_round_f16(vf x) { return _mm512_maskz_cvtps_ph((__mmask16)0xffff, v_one_nan(x), _MM_FROUND_TO_NEAREST_INT); }
 
+INLINE vf v_load_i8(const int8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p))); }
+INLINE vf v_load_i8_n(const int8_t *p, int64_t n) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(avx512_first(n), p)));
+}
+INLINE void v_store_i8(int8_t *p, vf x) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x))); }
+INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {
+    _mm_mask_storeu_epi8(p, avx512_first(n), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
     const __m128i bytes = _mm_maskz_loadu_epi8(avx512_first(n), p);
     return _mm512_mask_mov_ps(x, avx512_first(n) & _mm_testn_epi8_mask(bytes, bytes), _mm512_set1_ps(-INFINITY));

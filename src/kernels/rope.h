@@ -1,4 +1,4 @@
-/* Rotary embedding of keys on their way into a cache.  Contract in src/kernels.h. */
+/* Keys and values on their way into a cache: rotary embedding, and how large they are.  Contracts in src/kernels.h. */
 #ifndef HEED_KERNELS_ROPE_H
 #define HEED_KERNELS_ROPE_H
 
@@ -10,6 +10,17 @@ static void rope(const float *a, const float *b, const float *cos, const float *
         v_store_n(ya + i, v_one_nan(v_fma(x, c, minus_ys)), n - i);
         v_store_n(yb + i, v_one_nan(v_fma(y, c, v_mul(x, s))), n - i);
     }
+}
+
+/* 0 * x is NaN where x is not finite, and no maximum need keep it. */
+static float max_size(const float *x, int64_t n) {
+    vf max = v_zero(), nan = v_zero();
+    for (int64_t i = 0; i < n; i += VF_LANES) {
+        const vf y = v_load_n(x + i, n - i);
+        max = v_max(v_max(y, v_mul(y, v_set1(-1.0f))), max);
+        nan = v_fma(y, v_zero(), nan);
+    }
+    return v_any_nan(&nan, 1) ? __builtin_nanf("") : v_hmax(max);
 }
 
 #endif

@@ -17,6 +17,11 @@ static void add_row(float *x, int64_t n, const float *y) {
     }
 }
 
+static void scale_row(float *x, int64_t n, const float *y) {
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(x + i, v_mul(v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
+}
+
 static void alibi_row(float *x, int64_t n, float slope, float distance, int first) {
     static const float lane[HEED_SUM_LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const vf minus_slope = v_set1(-slope), from = v_set1(distance), step = v_set1(VF_LANES);

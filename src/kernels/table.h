@@ -48,6 +48,7 @@ const struct heed_kernels TABLE = {
     .thin_product_transposed = thin_product_transposed,
     .softcap_row = softcap_row,
     .add_row = add_row,
+    .scale_row = scale_row,
     .alibi_row = alibi_row,
     .hide_row = hide_row,
     .seal_row = seal_row,
@@ -62,6 +63,7 @@ const struct heed_kernels TABLE = {
     .softmax_row = softmax_row,
     .norm_row = norm_row,
     .rope = rope,
+    .max_size = max_size,
     .exp2 = exp2_array,
     .log = log_sleef,
 };

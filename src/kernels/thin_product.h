@@ -205,8 +205,8 @@ static void thin_product_of_floats(const struct heed_thin_product *product) {
     }
 }
 
-/* Elements of 16 bits are widened before they are multiplied, a window at a time, which stays in L1: once for all rows.  Rows too
- * long for it come in columns, four at least to a window. */
+/* Elements of 16 or 8 bits are widened before they are multiplied, a window at a time, which stays in L1: once for all rows.  Rows
+ * too long for it come in columns, four at least to a window. */
 enum { WIDENED_COLUMNS = WINDOW_FLOATS / 4 };
 
 /* Row `row` of b, or of what follows; NULL: none. */
@@ -260,7 +260,7 @@ static void thin_product(const struct heed_thin_product *product) {
         part.columns = smaller(WIDENED_COLUMNS, product->columns - j);
         part.b = type_at(product->type, product->b, j);
         part.c = product->c + j;
-        WITH_TYPE(product->type, thin_product_widened(TYPE, &part));
+        WITH_STORED_TYPE(product->type, thin_product_widened(TYPE, &part));
     }
 }
 

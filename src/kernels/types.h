@@ -20,13 +20,28 @@
         }                                                                                                                          \
     } while (0)
 
+/* The same for kernels that take bytes too. */
+#define WITH_STORED_TYPE(type, statement)                                                                                          \
+    do {                                                                                                                           \
+        if ((type) == HEED_I8) {                                                                                                   \
+            const enum heed_type TYPE = HEED_I8;                                                                                   \
+            statement;                                                                                                             \
+        } else {                                                                                                                   \
+            WITH_TYPE(type, statement);                                                                                            \
+        }                                                                                                                          \
+    } while (0)
+
 /* A vector of elements, or its first n, as v_load_n and v_store_n have them. */
 INLINE vf load_type(const enum heed_type type, const void *p) {
+    if (type == HEED_I8)
+        return v_load_i8(p);
     if (type == HEED_F32)
         return v_load(p);
     return type == HEED_BF16 ? v_widen_bf16(v_load_half(p)) : v_widen_f16(v_load_half(p));
 }
 INLINE vf load_type_n(const enum heed_type type, const void *p, int64_t n) {
+    if (type == HEED_I8)
+        return v_load_i8_n(p, n);
     if (type == HEED_F32)
         return v_load_n(p, n);
     return type == HEED_BF16 ? v_widen_bf16(v_load_half_n(p, n)) : v_widen_f16(v_load_half_n(p, n));
@@ -34,12 +49,16 @@ INLINE vf load_type_n(const enum heed_type type, const void *p, int64_t n) {
 INLINE void store_type(const enum heed_type type, void *p, vf x) {
     if (type == HEED_F32)
         v_store(p, x);
+    else if (type == HEED_I8)
+        v_store_i8(p, x);
     else
         v_store_half(p, type == HEED_BF16 ? v_round_bf16(x) : v_round_f16(x));
 }
 INLINE void store_type_n(const enum heed_type type, void *p, vf x, int64_t n) {
     if (type == HEED_F32)
         v_store_n(p, x, n);
+    else if (type == HEED_I8)
+        v_store_i8_n(p, x, n);
     else
         v_store_half_n(p, type == HEED_BF16 ? v_round_bf16(x) : v_round_f16(x), n);
 }
@@ -55,7 +74,7 @@ INLINE void widen_rows_of(const enum heed_type type, const void *x, int64_t ldx,
 }
 
 static void widen_rows(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy) {
-    WITH_TYPE(type, widen_rows_of(TYPE, x, ldx, rows, n, y, ldy));
+    WITH_STORED_TYPE(type, widen_rows_of(TYPE, x, ldx, rows, n, y, ldy));
 }
 
 INLINE void round_rows_of(const enum heed_type type, const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, int64_t ldy) {
@@ -69,7 +88,7 @@ INLINE void round_rows_of(const enum heed_type type, const float *x, int64_t ldx
 }
 
 static void round_rows(const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, enum heed_type type, int64_t ldy) {
-    WITH_TYPE(type, round_rows_of(TYPE, x, ldx, rows, n, y, ldy));
+    WITH_STORED_TYPE(type, round_rows_of(TYPE, x, ldx, rows, n, y, ldy));
 }
 
 #endif

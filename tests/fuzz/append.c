@@ -27,14 +27,17 @@ struct token {
     const char *key, *value;
     const float *cos, *sin; /* its rows of the tables */
     char *keys, *values;    /* element 0; elements of a key are `width` apart */
-    int64_t width, padded;  /* padded: elements of a stored value */
+    char *key_scale, *value_scale;
+    int64_t width, padded; /* padded: elements of a stored value */
 };
 
 static int64_t tokens_of(const struct heed_kv_append *r, int64_t b) {
     return r->starts ? r->starts[b + 1] - r->starts[b] : r->tokens;
 }
 
-static int64_t bytes_of(enum heed_type type) { return type == HEED_F32 ? 4 : 2; }
+static int64_t bytes_of(enum heed_type type) { return type == HEED_F32 ? 4 : type == HEED_I8 ? 1 : 2; }
+
+static int64_t scale_bytes(enum heed_type type) { return type == HEED_I8 ? 4 : 0; }
 
 /* Of a part of a page. */
 static int64_t whole_lines(int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -55,9 +58,12 @@ static struct token token_at(const struct heed_kv_append *r, int64_t b, int64_t 
     token.width = token.width > 64 ? 64 : token.width;
     const int64_t keys = whole_lines(c->page_tokens * c->head_dim * bytes_of(c->key_type)),
                   values = whole_lines(c->page_tokens * token.padded * bytes_of(c->value_type));
-    char *head = (char *)c->data + page * heed_kv_page_bytes(c) + h * (keys + values);
+    const int64_t head_bytes = keys + values + c->page_tokens * (scale_bytes(c->key_type) + scale_bytes(c->value_type));
+    char *head = (char *)c->data + page * heed_kv_page_bytes(c) + h * head_bytes;
     token.keys = head + (in_page / token.width * token.width * c->head_dim + in_page % token.width) * bytes_of(c->key_type);
-    token.values = head + keys + in_page * token.padded * bytes_of(c->value_type);
+    token.key_scale = head + keys + 4 * in_page;
+    token.values = head + keys + c->page_tokens * scale_bytes(c->key_type) + in_page * token.padded * bytes_of(c->value_type);
+    token.value_scale = head + head_bytes - 4 * c->page_tokens + 4 * in_page;
     token.key = row_at(&r->key, r->starts ? 0 : b, h, row);
     token.value = row_at(&r->value, r->starts ? 0 : b, h, row);
     if (r->rope.pairs > 0) {
@@ -102,7 +108,11 @@ static enum marked mark_read(const struct heed_kv_append *r, struct memory *memo
 
 static enum marked mark_written(const struct heed_kv_append *r, struct memory *memory, const struct token *token) {
     const struct heed_kv_cache *c = r->cache;
-    const enum marked marked = mark_elements(memory, c->key_type, token->keys, c->head_dim, token->width, ROLE_OUTPUT);
+    enum marked marked = mark_elements(memory, c->key_type, token->keys, c->head_dim, token->width, ROLE_OUTPUT);
+    if (marked == MARKED && c->key_type == HEED_I8)
+        marked = mark_elements(memory, HEED_F32, token->key_scale, 1, 1, ROLE_OUTPUT);
+    if (marked == MARKED && c->value_type == HEED_I8)
+        marked = mark_elements(memory, HEED_F32, token->value_scale, 1, 1, ROLE_OUTPUT);
     return marked == MARKED ? mark_elements(memory, c->value_type, token->values, token->padded, 1, ROLE_OUTPUT) : marked;
 }
 
@@ -169,25 +179,51 @@ static void must_be(enum heed_type type, const char *stored, float want, bool co
         fuzz_fail("element %" PRId64 " of a %s is %.9g, not %.9g", d, what, (double)got, (double)want);
 }
 
+/* Elements of a key or a value, `apart` from each other, and the scale of those of HEED_I8. */
+static void must_be_row(enum heed_type type, const char *stored, int64_t apart, const char *scale, const float *want, int64_t n,
+                        int64_t computed, const char *what) {
+    const float exact = fuzz_scale(want, n);
+    if (type == HEED_I8)
+        must_be(HEED_F32, scale, exact, true, what, -1);
+    for (int64_t d = 0; d < n; d++) {
+        const char *at = stored + d * apart * bytes_of(type);
+        const int byte = isnan(exact) ? 0 : (int)nearbyintf(want[d] * (1.0f / exact));
+        if (type != HEED_I8)
+            must_be(type, at, want[d], d < computed, what, d);
+        else if (*(const int8_t *)at != byte)
+            fuzz_fail("element %" PRId64 " of a %s is %d, not %d", d, what, *(const int8_t *)at, byte);
+    }
+}
+
+static float element_of_key(const struct heed_kv_append *r, const struct token *token, int64_t d) {
+    const struct heed_rope *rope = &r->rope;
+    if (d >= 2 * rope->pairs)
+        return fuzz_value(r->key.type, token->key, d);
+    const int64_t i = rope->interleaved ? d / 2 : d % rope->pairs;
+    const float a = fuzz_value(r->key.type, token->key, rope->interleaved ? 2 * i : i);
+    const float b = fuzz_value(r->key.type, token->key, rope->interleaved ? 2 * i + 1 : i + rope->pairs);
+    const bool is_first = rope->interleaved ? d % 2 == 0 : d < rope->pairs;
+    const float rounded = is_first ? b * token->sin[i] : a * token->sin[i];
+    return is_first ? fmaf(a, token->cos[i], -rounded) : fmaf(b, token->cos[i], rounded);
+}
+
 static enum marked check_token(const struct heed_kv_append *r, struct memory *memory, const struct token *token) {
     const struct heed_kv_cache *c = r->cache;
-    const struct heed_rope *rope = &r->rope;
+    float *key = malloc((size_t)c->head_dim * sizeof *key), *value = malloc((size_t)c->value_dim * sizeof *value);
     (void)memory;
-    for (int64_t d = 0; d < c->head_dim; d++) {
-        float want = fuzz_value(r->key.type, token->key, d);
-        if (d < 2 * rope->pairs) {
-            const int64_t i = rope->interleaved ? d / 2 : d % rope->pairs;
-            const float a = fuzz_value(r->key.type, token->key, rope->interleaved ? 2 * i : i);
-            const float b = fuzz_value(r->key.type, token->key, rope->interleaved ? 2 * i + 1 : i + rope->pairs);
-            const bool is_first = rope->interleaved ? d % 2 == 0 : d < rope->pairs;
-            const float rounded = is_first ? b * token->sin[i] : a * token->sin[i];
-            want = is_first ? fmaf(a, token->cos[i], -rounded) : fmaf(b, token->cos[i], rounded);
-        }
-        must_be(c->key_type, token->keys + d * token->width * bytes_of(c->key_type), want, d < 2 * rope->pairs, "key", d);
-    }
-    for (int64_t d = 0; d < token->padded; d++)
-        must_be(c->value_type, token->values + d * bytes_of(c->value_type),
-                d < c->value_dim ? fuzz_value(r->value.type, token->value, d) : 0.0f, false, "value", d);
+    if (!key || !value)
+        fuzz_fail("no memory");
+    for (int64_t d = 0; d < c->head_dim; d++)
+        key[d] = element_of_key(r, token, d);
+    for (int64_t d = 0; d < c->value_dim; d++)
+        value[d] = fuzz_value(r->value.type, token->value, d);
+    must_be_row(c->key_type, token->keys, token->width, token->key_scale, key, c->head_dim, 2 * r->rope.pairs, "key");
+    must_be_row(c->value_type, token->values, 1, token->value_scale, value, c->value_dim, 0, "value");
+    for (int64_t i = c->value_dim * bytes_of(c->value_type); i < token->padded * bytes_of(c->value_type); i++)
+        if (token->values[i] != 0)
+            fuzz_fail("a value is not followed by zeros");
+    free(key);
+    free(value);
     return MARKED;
 }
 
@@ -236,8 +272,8 @@ static struct heed_input make_rows(struct input *in, struct memory *memory, cons
 }
 
 static void make_cache_of(struct input *in, struct memory *memory, int64_t batch, struct heed_kv_cache *c) {
-    *c = (struct heed_kv_cache){.key_type = take_chance(in, 2) ? HEED_F32 : fuzz_take_type(in),
-                                .value_type = take_chance(in, 2) ? HEED_F32 : fuzz_take_type(in),
+    *c = (struct heed_kv_cache){.key_type = fuzz_take_cache_type(in),
+                                .value_type = fuzz_take_cache_type(in),
                                 .page_tokens = TAKE_OF(in, 16, 32, 48, 64, 80, 128),
                                 .num_kv_heads = take_range(in, 0, 3),
                                 .head_dim = take_range(in, 1, 40),

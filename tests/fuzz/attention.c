@@ -165,7 +165,7 @@ static void fuzz_valid(struct input *in, struct attention_fuzz *f) {
     if (status)
         fuzz_fail("a valid request is refused: %s", heed_error_message());
     f->how.exec.cancelled = NULL;
-    must_equal_serial_scalar(f, &f->plain);
+    must_equal_serial_scalar(f, f->bytes ? &f->request : &f->plain);
     if (f->request.batch == 0 || f->request.num_heads == 0)
         return;
     if (f->request.states.output.data)

@@ -78,7 +78,9 @@ static void append(const struct attention_fuzz *f, int64_t b, int64_t from, int6
         fuzz_fail("heed_kv_append: %s", heed_error_message());
 }
 
-static enum heed_type take_cache_type(struct input *in) { return take_chance(in, 2) ? HEED_F32 : fuzz_take_type(in); }
+enum heed_type fuzz_take_cache_type(struct input *in) {
+    return (enum heed_type)TAKE_OF(in, HEED_F32, HEED_BF16, HEED_F16, HEED_I8);
+}
 
 /* The rows of keys or values become what the cache can hold of them. */
 static void round_rows(struct attention_fuzz *f, enum heed_type type, const struct heed_input *rows, int64_t width) {
@@ -97,11 +99,12 @@ void make_cache(struct input *in, struct attention_fuzz *f) {
     if (r->key_starts)
         return;
     f->cache = memory_new(&f->memory, "cache", 1, sizeof *f->cache, in);
-    *f->cache = (struct heed_kv_cache){.key_type = take_cache_type(in),
-                                       .value_type = take_cache_type(in),
+    *f->cache = (struct heed_kv_cache){.key_type = fuzz_take_cache_type(in),
+                                       .value_type = fuzz_take_cache_type(in),
                                        .num_kv_heads = r->num_kv_heads,
                                        .head_dim = r->head_dim,
                                        .value_dim = r->value_dim};
+    f->bytes = f->cache->key_type == HEED_I8 || f->cache->value_type == HEED_I8;
     round_rows(f, f->cache->key_type, &r->key, r->head_dim);
     round_rows(f, f->cache->value_type, &r->value, r->value_dim);
     take_pages(in, f->cache, r->batch, slots_needed(r, take_chance(in, 2)));

@@ -170,7 +170,7 @@ static void check_output(const struct row *row) {
     const struct ref_sequence s = ref_sequence_of(a, row->b);
     const double gamma = gamma_of((row->columns < 256 ? row->columns : 256) + 30 + 2 * row->chunks);
     for (int64_t d = 0; d < a->value_dim; d++) {
-        double bound = (double)(row->columns + 4 * row->chunks + 4) * TINY;
+        double bound = (double)(128 * row->columns + 4 * row->chunks + 4) * TINY; /* 127: of a byte */
         for (int64_t j = 0; j < s.keys; j++) {
             if (row->e[j] < 0)
                 continue;

@@ -26,7 +26,33 @@ static int64_t row_at(const int64_t stride[3], int64_t b, int64_t h, int64_t t) 
     return (b > 0 ? b * stride[0] : 0) + (h > 0 ? h * stride[1] : 0) + (t > 0 ? t * stride[2] : 0);
 }
 
+float fuzz_scale(const float *row, int64_t width) {
+    float largest = 0;
+    for (int64_t d = 0; d < width; d++) {
+        if (!isfinite(row[d]))
+            return __builtin_nanf("");
+        largest = fmaxf(largest, fabsf(row[d]));
+    }
+    return fmaxf(largest / 127, 0x1p-126f);
+}
+
+/* Integers times a scale of so few bits that the product is exact, and the definition finds both again. */
+static void round_to_bytes(struct attention_fuzz *f, float *row, int64_t width) {
+    float scale = fuzz_scale(row, width);
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof bits);
+    bits &= ~0x7fu;
+    memcpy(&scale, &bits, sizeof bits);
+    for (int64_t d = 0; d < width; d++)
+        row[d] = isnan(scale) ? scale : nearbyintf(row[d] / scale) * scale;
+    f->moderate &= !isnan(scale);
+}
+
 void fuzz_round(struct attention_fuzz *f, enum heed_type type, float *row, int64_t width) {
+    if (type == HEED_I8) {
+        round_to_bytes(f, row, width);
+        return;
+    }
     for (int64_t d = 0; d < width; d++) {
         row[d] = value_of_half(type, fuzz_half(type, row[d]));
         f->moderate &= isfinite(row[d]);

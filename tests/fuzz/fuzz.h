@@ -110,16 +110,20 @@ struct attention_fuzz {
     struct heed_attention plain;   /* the same with keys and values from rows */
     struct heed_kv_cache *cache;   /* in memory; NULL: none */
     struct how how;
+    bool bytes;    /* the cache has scales, and so has bits of its own */
     bool moderate; /* all values finite and of a size that cannot overflow */
     bool large;    /* enough work for several threads */
 };
 /* A valid request: attention_make.c, attention_cache.c. */
 void make_attention(struct input *in, struct attention_fuzz *f);
 void make_cache(struct input *in, struct attention_fuzz *f);
+enum heed_type fuzz_take_cache_type(struct input *in);
 /* Some tensors stored in 16 bits: attention_types.c.  The plain request then has what these hold, but the same output. */
 void make_types(struct input *in, struct attention_fuzz *f);
 enum heed_type fuzz_take_type(struct input *in); /* of 16 bits */
 uint16_t fuzz_half(enum heed_type type, float x);
+/* What the integers of a row of HEED_I8 are multiplied by. */
+float fuzz_scale(const float *row, int64_t width);
 /* A row becomes what the type can hold. */
 void fuzz_round(struct attention_fuzz *f, enum heed_type type, float *row, int64_t width);
 float fuzz_value(enum heed_type type, const void *data, int64_t i);
