@@ -18,10 +18,6 @@ struct stored {
     char *data;
 };
 
-static const enum heed_type all_types[] = {HEED_F32, HEED_BF16, HEED_F16};
-
-static enum heed_type any_type(struct rng *rng) { return all_types[rng_range(rng, 0, 2)]; }
-
 static struct stored stored_new(struct rng *rng, enum heed_type type, int64_t rows, int64_t columns) {
     struct stored s = {.type = type, .rows = rows, .columns = columns, .ld = columns + rng_range(rng, 0, 5)};
     const int64_t elements = rows > 0 ? (rows - 1) * s.ld + columns : 0, bytes = elements * type_bytes(type);
