@@ -259,7 +259,7 @@ static struct heed_input place_rows(struct rng *rng, enum heed_type type, const 
     const int64_t late = placement == AT_END ? 2 * floats - n : 0;
     float *packed = new_floats(floats);
     uint16_t *halves = (uint16_t *)(void *)packed;
-    halves[0] = halves[late + max_i64(n, 1) - 1] = 0;
+    memset(packed, 0, (size_t)floats * sizeof *packed);
     for (int64_t i = 0; i < n; i++)
         halves[late + i] = half_of(type, values[i]);
     *memory = matrix(1, floats, floats, placement, packed);
