@@ -174,6 +174,7 @@ void AttentionWork::store(const Storage &storage) {
 
 void AttentionWork::move_to_cache(const Storage &storage) {
     const bool paged = storage.kind == Storage::paged;
+    cache_.key_type = cache_.value_type = type_;
     cache_.num_kv_heads = shape_.kv_heads;
     cache_.head_dim = cache_.value_dim = shape_.head_dim;
     cache_.page_tokens = paged ? storage.page_tokens : (shape_.keys + 63) / 64 * 64;

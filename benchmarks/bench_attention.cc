@@ -31,8 +31,6 @@ std::vector<Shape> all_shapes() {
     return shapes;
 }
 
-const heed_type halves[] = {HEED_BF16, HEED_F16};
-
 std::vector<Shape> half_shapes() {
     std::vector<Shape> shapes = prefill({1024, 2048});
     for (int64_t keys : {4096, 32768})
@@ -81,17 +79,25 @@ void add_shape(const Shape &shape, const std::string &isa, int threads) {
 }
 
 /* Against the same stored as floats.  Decoding takes layers in turn that exceed the caches, for there half of the bytes count. */
-void add_half(const Shape &shape, heed_type type, bool brief, const std::string &isa, int threads) {
+void add_half(const Shape &shape, Storage::Kind kind, heed_type type, bool brief, const std::string &isa) {
     const auto storage_of = [&](heed_type stored) {
         const double layers = shape.queries > 1 || brief ? 1 : (256 << 20) / touched_bytes(shape, stored);
-        return Storage{Storage::rows, std::max<int64_t>(1, static_cast<int64_t>(layers)), 64, stored};
+        return Storage{kind, std::max<int64_t>(1, static_cast<int64_t>(layers)), 64, stored};
     };
     const Storage storage = storage_of(type), plain = storage_of(HEED_F32);
-    Request request = request_of("attention", shape, "", type);
+    Request request = request_of("attention", shape, kind == Storage::linear ? "linear" : "", type);
     request.working_set = static_cast<double>(storage.layers) * touched_bytes(shape, type);
     request.make = [shape, storage] { return std::make_unique<AttentionWork>(shape, storage); };
     request.make_plain = [shape, plain] { return std::make_unique<AttentionWork>(shape, plain); };
-    add(request, isa, threads);
+    add(request, isa, 1);
+}
+
+void add_halves(const Shape &shape, bool brief, const std::string &isa) {
+    for (heed_type type : {HEED_BF16, HEED_F16}) {
+        add_half(shape, Storage::rows, type, brief, isa);
+        if (shape.queries == 1)
+            add_half(shape, Storage::linear, type, brief, isa);
+    }
 }
 
 } // namespace
@@ -102,9 +108,8 @@ void add_attention(const Plan &plan) {
             for (const Shape &shape : plan.brief ? brief_shapes() : is_scalar(isa) ? scalar_shapes() : all_shapes())
                 add_shape(shape, isa, threads);
     for (const std::string &isa : plan.isas)
-        for (heed_type type : halves)
-            for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : plan.brief ? brief_shapes() : half_shapes())
-                add_half(shape, type, plan.brief, isa, 1);
+        for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : plan.brief ? brief_shapes() : half_shapes())
+            add_halves(shape, plan.brief, isa);
 }
 
 } // namespace bench
