@@ -54,7 +54,7 @@ static void print_table(const struct errors errors[]) {
     printf("\n| --- | --- | --- | --- | --- | --- | --- |\n");
     for (int i = 0; i < format_count; i++)
         for (int inputs = 0; inputs < FORMAT_INPUTS; inputs++)
-            for (int against = 0; against < (formats[i].input == HEED_F32 ? 1 : AGAINST); against++)
+            for (int against = 0; against < (formats[i].key == HEED_F32 ? 1 : AGAINST); against++)
                 print_line(formats[i].name, inputs, against, errors[i].of[inputs][against]);
 }
 

@@ -5,12 +5,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const struct format formats[] = {
-    {"f32", HEED_F32, HEED_F32},
-    {"bf16", HEED_BF16, HEED_BF16},
-    {"bf16, output f32", HEED_BF16, HEED_F32},
-    {"f16", HEED_F16, HEED_F16},
+    {"f32", HEED_F32, HEED_F32, HEED_F32},
+    {"bf16", HEED_BF16, HEED_BF16, HEED_BF16},
+    {"bf16, output f32", HEED_BF16, HEED_BF16, HEED_F32},
+    {"f16", HEED_F16, HEED_F16, HEED_F16},
+    {"f32, cache int8", HEED_F32, HEED_I8, HEED_F32},
 };
 const int format_count = sizeof formats / sizeof *formats;
 
@@ -116,32 +118,84 @@ static void *store(enum heed_type type, const float *x, int64_t rows, float **va
     return data;
 }
 
-/* heed's output, as floats. */
-static bool attend(struct format_run *run, const struct format *format, const void *query, const void *key, const void *value) {
+/* A cache of int8 with the rows, all in one page; data NULL on failure. */
+static struct heed_kv_cache append(const struct format_case *c) {
+    const struct heed_attention rows = request_of(c);
+    struct heed_kv_cache cache = {.key_type = HEED_I8,
+                                  .value_type = HEED_I8,
+                                  .num_pages = 1,
+                                  .page_tokens = (c->keys + 63) / 64 * 64,
+                                  .num_kv_heads = 1,
+                                  .head_dim = FORMAT_DIM,
+                                  .value_dim = FORMAT_DIM,
+                                  .pages_per_sequence = 1};
+    cache.data = malloc((size_t)heed_kv_page_bytes(&cache));
+    const struct heed_kv_append append = {.batch = 1, .tokens = c->keys, .key = rows.key, .value = rows.value, .cache = &cache};
+    if (cache.data && heed_kv_append(&append, NULL) != HEED_OK) {
+        free(cache.data);
+        cache.data = NULL;
+    }
+    return cache;
+}
+
+/* What it then holds, by the layout in heed.h. */
+static bool read_back(const struct heed_kv_cache *cache, struct format_case *c) {
+    const int64_t n = c->keys * FORMAT_DIM, values = cache->page_tokens * (FORMAT_DIM + (int64_t)sizeof(float));
+    const int8_t *keys = cache->data, *value = keys + values;
+    c->key = malloc((size_t)n * sizeof *c->key);
+    c->value = malloc((size_t)n * sizeof *c->value);
+    for (int64_t i = 0; c->key && c->value && i < n; i++) {
+        const int64_t t = i / FORMAT_DIM, d = i % FORMAT_DIM;
+        float key_scale, value_scale;
+        memcpy(&key_scale, keys + cache->page_tokens * FORMAT_DIM + t * (int64_t)sizeof(float), sizeof key_scale);
+        memcpy(&value_scale, value + cache->page_tokens * FORMAT_DIM + t * (int64_t)sizeof(float), sizeof value_scale);
+        c->key[i] = key_scale * (float)keys[t / 64 * 64 * FORMAT_DIM + d * 64 + t % 64];
+        c->value[i] = value_scale * (float)value[i];
+    }
+    return c->key && c->value;
+}
+
+/* heed's output, as floats, of a request whose inputs are set. */
+static bool attend(struct format_run *run, struct heed_attention *request, enum heed_type type) {
     const int64_t n = run->stored.queries * FORMAT_DIM;
-    void *output = malloc((size_t)(n * bytes_of(format->output)));
-    struct heed_attention request = request_of(&run->stored);
-    request.query.data = query, request.key.data = key, request.value.data = value;
-    request.query.type = request.key.type = request.value.type = format->input;
-    request.output =
-        (struct heed_output){.data = output, .head_stride = FORMAT_DIM, .token_stride = FORMAT_DIM, .type = format->output};
+    void *output = malloc((size_t)(n * bytes_of(type)));
+    request->output = (struct heed_output){.data = output, .head_stride = FORMAT_DIM, .token_stride = FORMAT_DIM, .type = type};
     run->output = malloc((size_t)n * sizeof *run->output);
-    const bool good = output && run->output && heed_attention(&request, NULL) == HEED_OK;
+    const bool good = output && run->output && heed_attention(request, NULL) == HEED_OK;
     for (int64_t i = 0; good && i < n; i++)
-        run->output[i] = value_at(format->output, output, i);
+        run->output[i] = value_at(type, output, i);
     free(output);
+    return good;
+}
+
+static bool run_rows(struct format_run *run, const struct format *format, const struct format_case *c, const void *query) {
+    void *key = store(format->key, c->key, c->keys, &run->stored.key);
+    void *value = store(format->key, c->value, c->keys, &run->stored.value);
+    struct heed_attention request = request_of(c);
+    request.query.data = query, request.key.data = key, request.value.data = value;
+    request.query.type = format->query, request.key.type = request.value.type = format->key;
+    const bool good = key && value && attend(run, &request, format->output);
+    free(key);
+    free(value);
+    return good;
+}
+
+static bool run_cache(struct format_run *run, const struct format *format, const struct format_case *c, const void *query) {
+    const struct heed_kv_cache cache = append(c);
+    struct heed_attention request = request_of(c);
+    request.query.data = query, request.query.type = format->query;
+    request.key = request.value = (struct heed_input){0};
+    request.cache = &cache;
+    const bool good = cache.data && read_back(&cache, &run->stored) && attend(run, &request, format->output);
+    free(cache.data);
     return good;
 }
 
 bool format_run_make(struct format_run *run, const struct format *format, const struct format_case *c) {
     *run = (struct format_run){.stored = {.queries = c->queries, .keys = c->keys}};
-    void *query = store(format->input, c->query, c->queries, &run->stored.query);
-    void *key = store(format->input, c->key, c->keys, &run->stored.key);
-    void *value = store(format->input, c->value, c->keys, &run->stored.value);
-    const bool good = query && key && value && solve(&run->stored) && attend(run, format, query, key, value);
+    void *query = store(format->query, c->query, c->queries, &run->stored.query);
+    const bool good = query && (format->key == HEED_I8 ? run_cache : run_rows)(run, format, c, query) && solve(&run->stored);
     free(query);
-    free(key);
-    free(value);
     return good;
 }
 

@@ -11,7 +11,7 @@
 /* To add one: a line of the table in formats.c. */
 struct format {
     const char *name;
-    enum heed_type input, output; /* of query, key and value; of the output */
+    enum heed_type query, key, output; /* key: of the value too; HEED_I8: both in a cache */
 };
 extern const struct format formats[];
 extern const int format_count;

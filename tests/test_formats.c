@@ -12,20 +12,38 @@
 enum { QUERIES = 8 };
 static const char *const input_names[FORMAT_INPUTS] = {"N(0,1)", "outliers"};
 
-/* The largest error of storing x. */
-static double storing(enum heed_type type, double x) {
-    return type == HEED_BF16 ? 0x1p-8 * fabs(x) + 0x1p-134 : type == HEED_F16 ? 0x1p-11 * fabs(x) + 0x1p-25 : 0;
+/* The largest error of storing x, in a row whose largest is `most`; int8 is off by half a scale, which itself is rounded twice. */
+static double storing(enum heed_type type, double x, double most) {
+    switch (type) {
+    case HEED_BF16:
+        return 0x1p-8 * fabs(x) + 0x1p-134;
+    case HEED_F16:
+        return 0x1p-11 * fabs(x) + 0x1p-25;
+    case HEED_I8:
+        return most / 254 + gamma_of(4) * fabs(x);
+    default:
+        return 0;
+    }
+}
+
+static double largest(const float *row) {
+    double most = 0;
+    for (int64_t d = 0; d < FORMAT_DIM; d++)
+        most = fmax(most, fabs((double)row[d]));
+    return most;
 }
 
 /* A rounding of x moves it by at most u |x|, to either side: the mean square of what many do to a sum is at most the sum of their
  * squares.  (It is a third of that where errors are spread evenly; that leaves the room for terms of second order, and for the
  * finite sample.)  The score scale q k: what storing each q[d] and k[d] does, and the D + 8 roundings of harness_bounds.c, each of
  * a partial sum. */
-static double score_variance(const struct format_case *c, enum heed_type type, int64_t i, int64_t j) {
+static double score_variance(const struct format_case *c, const struct format *format, int64_t i, int64_t j) {
     const float *q = c->query + i * FORMAT_DIM, *k = c->key + j * FORMAT_DIM;
+    const double most_q = largest(q), most_k = largest(k);
     double stored = 0, terms = 0;
     for (int64_t d = 0; d < FORMAT_DIM; d++) {
-        const double of_q = storing(type, (double)q[d]) * (double)k[d], of_k = storing(type, (double)k[d]) * (double)q[d];
+        const double of_q = storing(format->query, (double)q[d], most_q) * (double)k[d];
+        const double of_k = storing(format->key, (double)k[d], most_k) * (double)q[d];
         stored += of_q * of_q + of_k * of_k;
         terms += fabs((double)q[d] * (double)k[d]);
     }
@@ -33,15 +51,16 @@ static double score_variance(const struct format_case *c, enum heed_type type, i
 }
 
 /* The variances of weights, relative: of their scores; of the logarithm, whose argument log2(max / p) is rounded; and of exp2,
- * which is off by 2 u.  The argument is taken from the weights themselves. */
-static void weight_variances(const struct format_case *c, enum heed_type type, int64_t i, double *variance) {
+ * which is off by 2 u.  The argument is taken from the weights themselves.  A weight that a scale of its value multiplies rounds
+ * once more. */
+static void weight_variances(const struct format_case *c, const struct format *format, int64_t i, double *variance) {
     const double *p = c->weights + i * c->keys;
     double max = 0;
     for (int64_t j = 0; j < c->keys; j++)
         max = fmax(max, p[j]);
     for (int64_t j = 0; j < c->keys; j++) {
         const double argument = p[j] > 0 ? log(max / p[j]) : 0;
-        variance[j] = score_variance(c, type, i, j) + U * U * (argument * argument + 4);
+        variance[j] = score_variance(c, format, i, j) + U * U * (argument * argument + 5);
     }
 }
 
@@ -51,12 +70,12 @@ static void weight_variances(const struct format_case *c, enum heed_type type, i
  * and of o, as far as sums of weights are concerned.  The sum of weights rounds 24 times and twice a chunk; then o may be stored.
  */
 static double output_variance(const struct format_case *c, const struct format *format, int64_t i, int64_t d,
-                              const double *variance) {
+                              const double *variance, const double *most) {
     const double *p = c->weights + i * c->keys, o = c->output[i * FORMAT_DIM + d];
     const int64_t chunks = ceil_div(c->keys, HEED_CHUNK);
     double sum = 0, chunk = 0, total = 0;
     for (int64_t j = 0; j < c->keys; j++) {
-        const double v = (double)c->value[j * FORMAT_DIM + d], stored = storing(format->input, v);
+        const double v = (double)c->value[j * FORMAT_DIM + d], stored = storing(format->key, v, most[j]);
         chunk += p[j] * v;
         sum += p[j] * p[j] * (variance[j] * (v - o) * (v - o) + stored * stored) + U * U * chunk * chunk;
         if ((j + 1) % HEED_CHUNK == 0 || j + 1 == c->keys) {
@@ -65,18 +84,21 @@ static double output_variance(const struct format_case *c, const struct format *
             chunk = 0;
         }
     }
-    return sum + (double)(24 + 2 * chunks) * U * U * o * o + storing(format->output, o) * storing(format->output, o);
+    return sum + (double)(24 + 2 * chunks) * U * U * o * o + storing(format->output, o, 0) * storing(format->output, o, 0);
 }
 
 /* In the units of format_error. */
 static double rms_bound(const struct format_case *c, const struct format *format) {
-    double *variance = new_doubles(c->keys), sum = 0;
+    double *variance = new_doubles(c->keys), *most = new_doubles(c->keys), sum = 0;
+    for (int64_t j = 0; j < c->keys; j++)
+        most[j] = largest(c->value + j * FORMAT_DIM);
     for (int64_t i = 0; i < c->queries; i++) {
-        weight_variances(c, format->input, i, variance);
+        weight_variances(c, format, i, variance);
         for (int64_t d = 0; d < FORMAT_DIM; d++)
-            sum += output_variance(c, format, i, d, variance) / (c->column[d] * c->column[d]);
+            sum += output_variance(c, format, i, d, variance, most) / (c->column[d] * c->column[d]);
     }
     free(variance);
+    free(most);
     return sqrt(sum / (double)(c->queries * FORMAT_DIM));
 }
 
@@ -92,7 +114,7 @@ static double check_error(const struct format_run *run, const struct format_case
 START_TEST(test_format_does_not_drift) {
     const struct format *format = &formats[_i / FORMAT_INPUTS];
     const enum format_inputs inputs = (enum format_inputs)(_i % FORMAT_INPUTS);
-    const struct format plain = {format->name, HEED_F32, format->output};
+    const struct format plain = {format->name, HEED_F32, HEED_F32, format->output};
     const int64_t lengths[] = {128, test_quick() ? 2048 : 32768};
     for (int length = 0; length < 2; length++) {
         struct format_case c;
