@@ -186,7 +186,7 @@ std::vector<std::string> Plan::isas_on(int count) const {
 Buffer::Buffer(int64_t floats) : floats_(floats) {
     static int64_t stagger = 0;
     stagger = (stagger + 5 * 64) % 4096;
-    int64_t bytes = floats * 4 + stagger;
+    int64_t bytes = std::max<int64_t>(floats * 4 + stagger, 1); /* mmap gives nothing no memory */
     mapped_ = bytes < huge_page ? round_up(bytes, 4096) : round_up(bytes, huge_page) + huge_page;
     memory_ = mmap(nullptr, static_cast<size_t>(mapped_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED)
