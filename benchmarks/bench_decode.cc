@@ -63,18 +63,6 @@ Request one_layer_request(const Shape &shape) {
     return request;
 }
 
-/* All tensors and the cache in 16 bits: twice as many layers are as much memory.  Against the same in f32. */
-Request typed_request(const Shape &shape, bool few, heed_type type) {
-    Request request = request_of("decode", shape, "linear", type);
-    Storage storage = storage_of(shape, few, Storage::linear);
-    request.make_plain = maker_of(shape, storage);
-    storage.layers *= 2;
-    storage.type = type;
-    request.working_set = static_cast<double>(storage.layers) * layer_bytes(shape) / 2;
-    request.make = maker_of(shape, storage);
-    return request;
-}
-
 /* Drafts: token i sees itself, its parent (i - 1) / 2, and so on up to the root.  Against the same tokens all seeing all. */
 Request tree_request(const Shape &shape, bool few) {
     Request request = plain_request(shape, few, "tree");
@@ -232,9 +220,6 @@ std::vector<Request> all_requests(int threads) {
     }
     for (int64_t keys : {1024, 4096})
         requests.push_back(one_layer_request({1, 32, 8, 1, keys, head_dim, true}));
-    for (heed_type type : {HEED_BF16, HEED_F16})
-        for (int64_t keys : {1024, 4096, 32768})
-            requests.push_back(typed_request({1, 32, 8, 1, keys, head_dim, true}, few, type));
     for (int64_t queries : {1, 512})
         requests.push_back(cache_request({1, 8, 2, queries, 4096 + queries, head_dim, true}, few, Storage::paged, 16));
     for (int64_t queries : {1, 4, 16})
@@ -257,8 +242,6 @@ std::vector<Request> few_requests(int threads) {
     requests.push_back(cache_request(one, few, Storage::linear));
     requests.push_back(cache_request(one, few, Storage::paged));
     requests.push_back(one_layer_request(one));
-    for (heed_type type : {HEED_BF16, HEED_F16})
-        requests.push_back(typed_request(one, few, type));
     requests.push_back(cache_request(chunk, few, Storage::paged, 16));
     requests.push_back(split_request({1, 8, 1, 4, 2000, 64, true}, few, threads));
     requests.push_back(tree_request({1, 8, 2, 16, 600, 64, false}, few));
