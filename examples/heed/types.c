@@ -31,12 +31,15 @@ static enum heed_status convert(enum heed_type from, const void *x, enum heed_ty
     return heed_attention(&copy, NULL);
 }
 
+/* Comparisons, for gcc 12 for AArch64 breaks down on a loop of fmax. */
+static double larger_size(double largest, double x) { return fabs(x) > largest ? fabs(x) : largest; }
+
 /* Of all differences to the layer of floats, in units of its largest number. */
 static double largest_error(const struct memory *memory) {
     double error = 0, largest = 0;
     for (int64_t i = 0; i < LAYER_OUTPUT; i++) {
-        error = fmax(error, fabs((double)memory->widened[i] - (double)memory->output[i]));
-        largest = fmax(largest, fabs((double)memory->output[i]));
+        error = larger_size(error, (double)memory->widened[i] - (double)memory->output[i]);
+        largest = larger_size(largest, (double)memory->output[i]);
     }
     return error / largest;
 }
