@@ -189,6 +189,13 @@ struct heed_kv_cache {
 /* Bytes of one page, -1 if a size or a type is not valid or the product overflows. */
 int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);
 
+/* In which numbers products are computed; sums are floats always. */
+enum heed_compute {
+    HEED_COMPUTE_F32 = 0,
+    HEED_COMPUTE_BF16 /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
+                         than 2^-126 are 0, as bf16 instructions have it */
+};
+
 /* output = softmax(score) value, per batch and head (Vaswani et al. 2017, section 3.2.1), with score = softcap(scale * query key^T)
  * + bias + alibi + relative, in this order, as ONNX's Attention has it.  All options may be combined.
  *
@@ -209,6 +216,10 @@ struct heed_attention {
     int64_t head_dim;  /* width of query and key, at least 1 */
     int64_t value_dim; /* width of value and output, at least 1 */
     float scale;       /* 0: 1/sqrt(head_dim); finite */
+
+    /* BF16: of both products of a score and of an output: scaled queries, keys, weights and values.  What becomes of a score, the
+     * sum of the weights, lse and weights on request are not rounded so. */
+    enum heed_compute compute;
 
     /* What a query may see: all that every one of these allows. */
     const int64_t *query_starts, *key_starts; /* NULL: batched; else [batch + 1], not descending, from 0 or more to at most
@@ -278,6 +289,7 @@ struct heed_merge {
     int64_t parts;
     const struct heed_states_part *part;
     const float *sinks;        /* NULL, or [num_heads] */
+    enum heed_compute compute; /* of the calls that the states come from */
     struct heed_output output; /* [batch, num_heads, query_tokens, value_dim]; data NULL: not wanted */
     struct heed_output lse;    /* [batch, num_heads, query_tokens, 1]; data NULL: not wanted */
 };

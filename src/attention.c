@@ -18,15 +18,20 @@ static float *worker_part(const struct attention_run *run, int worker) {
     return run->workspace + run->plan->layout.shared + worker * run->plan->layout.worker;
 }
 
-static bool run_block(void *context, int64_t task, int worker) {
-    const struct attention_run *run = context;
-    return heed_attention_block(run->plan, task, run->workspace, worker_part(run, worker));
+typedef bool attention_task(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
+
+static bool run_task(attention_task *fn, const struct attention_run *run, int64_t task, int worker) {
+    if (run->plan->pairs)
+        heed_fp_flush(true);
+    const bool done = fn(run->plan, task, run->workspace, worker_part(run, worker));
+    if (run->plan->pairs)
+        heed_fp_flush(false);
+    return done;
 }
 
-static bool run_mass(void *context, int64_t task, int worker) {
-    const struct attention_run *run = context;
-    return heed_attention_mass(run->plan, task, run->workspace, worker_part(run, worker));
-}
+static bool run_block(void *context, int64_t task, int worker) { return run_task(heed_attention_block, context, task, worker); }
+
+static bool run_mass(void *context, int64_t task, int worker) { return run_task(heed_attention_mass, context, task, worker); }
 
 static int64_t workspace_floats(const struct attention_plan *plan, int workers) {
     return plan->layout.shared + workers * plan->layout.worker;

@@ -54,8 +54,8 @@ struct attention_layout {
     int64_t relative_step;                      /* [buckets], int: the first distance of each bucket of one direction */
     int64_t shared;                             /* floats in all */
     /* of each worker: */
-    int64_t query;                    /* [block_rows][head_dim], scaled */
-    int64_t keys;                     /* [panels][head_dim][64] */
+    int64_t query;                    /* [block_rows][depth], scaled */
+    int64_t keys;                     /* [panels][depth][64] */
     int64_t values;                   /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
     int64_t key_scales, value_scales; /* [chunk] */
     int64_t scores;                   /* [SUBROWS][256] */
@@ -86,6 +86,8 @@ struct attention_plan {
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
     bool is_thin;                       /* few rows, all of a head in one block */
     bool pack_keys, pack_values;
+    bool pairs;                          /* products of bf16 pairs: queries, keys, weights and values are arranged for them */
+    int64_t depth;                       /* of queries and keys, as the kernels see them */
     enum heed_type key_type, value_type; /* as they are stored */
     struct kv_layout cache;
     int64_t group;

@@ -70,10 +70,13 @@ void heed_block_load_queries(const struct attention_block *block, int64_t from, 
     const struct heed_attention *request = block->plan->request;
     const struct heed_input *view = &request->query;
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, head_dim = request->head_dim;
+    const int64_t depth = block->plan->depth;
+    const struct heed_kernels *kernels = block->kernels;
     for (int64_t i = from, n; i < from + rows; i += n) {
         n = min_i64(rows_apart(block, i), from + rows - i);
-        block->kernels->scale_rows(heed_block_query_row(block, i), view->type, stride, n, head_dim, block->plan->query_factor,
-                                   block->query + i * head_dim, head_dim);
+        (block->plan->pairs ? kernels->pair_queries : kernels->scale_rows)(heed_block_query_row(block, i), view->type, stride, n,
+                                                                           head_dim, block->plan->query_factor,
+                                                                           block->query + i * depth, depth);
     }
 }
 
@@ -135,13 +138,13 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
 /* Ranges never go back from row to row, so the first and the last row tell which panels are seen. */
 static void score_panels(const struct attention_block *block, int64_t from, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
-    const int64_t head_dim = block->plan->request->head_dim;
+    const int64_t depth = block->plan->depth;
     struct heed_score_panel panel = {.rows = rows,
                                      .columns = chunk->key_width,
                                      .hides = !block->plan->has_passes,
-                                     .head_dim = head_dim,
-                                     .query = block->query + from * head_dim,
-                                     .ldq = head_dim,
+                                     .head_dim = depth,
+                                     .query = block->query + from * depth,
+                                     .ldq = depth,
                                      .ldk = chunk->key_width,
                                      .begins = block->begins,
                                      .ends = block->ends,
@@ -172,11 +175,15 @@ static void store_weights(const struct attention_block *block, int64_t from, int
                    block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
 }
 
-/* By the scales of the values that they meet; sums of weights are without. */
+/* By the scales of the values that they meet; sums of weights are without.  Pairs are made after that, from an even key on. */
 static void scale_weights(const struct attention_block *block, int rows) {
-    for (int i = 0; i < rows; i++)
-        block->kernels->scale_row(block->scores + i * HEED_CHUNK + block->begins[i], block->ends[i] - block->begins[i],
-                                  block->value_scales + block->begins[i]);
+    for (int i = 0; i < rows; i++) {
+        const int begin = block->begins[i], end = block->ends[i];
+        float *weights = block->scores + i * HEED_CHUNK, *first = weights + begin / 2 * 2;
+        block->kernels->scale_row(weights + begin, end - begin, block->value_scales + begin);
+        if (block->plan->pairs && begin < end)
+            block->kernels->pair_queries(first, HEED_F32, 0, 1, weights + end - first, 1.0f, first, 0);
+    }
 }
 
 /* The chunk's values, weighted: merged into the running output, or apart. */
@@ -201,6 +208,7 @@ static void value_rows(const struct attention_block *block, int64_t from, int ro
         .ldo = output_ld,
         .keep_old = apart ? NULL : block->keep_old,
         .take_new = block->take_new,
+        .pairs = block->plan->pairs,
     });
 }
 
@@ -217,7 +225,8 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
                                      .s = block->scores,
                                      .row_max = block->row_max,
                                      .chunk_max = block->chunk_max,
-                                     .chunk_sum = block->chunk_sum};
+                                     .chunk_sum = block->chunk_sum,
+                                     .pairs = plan->pairs && plan->value_type != HEED_I8};
     heed_block_fetch(block, exp_rows.next);
     block->kernels->exp_rows(&exp_rows);
     if (plan->splits == 1)

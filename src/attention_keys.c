@@ -12,19 +12,23 @@ static const void *row_of(const struct attention_block *block, const struct heed
     return type_at(view->type, view->data, base + block->kv_head * view->head_stride + key * view->token_stride);
 }
 
-/* Rows into panels of 64 columns; what a panel holds before the first key seen does not matter. */
+/* Rows into panels of 64 columns; what a panel holds before the first key seen does not matter, but pairs are made of it. */
 static void pack_key_rows(struct attention_block *block) {
     const struct heed_attention *request = block->plan->request;
     struct attention_chunk *chunk = &block->chunk;
     for (int at = chunk->begin / HEED_PANEL * HEED_PANEL; at < chunk->end; at += HEED_PANEL) {
         const int from = at > chunk->begin ? at : chunk->begin, to = (int)min_i64(at + HEED_PANEL, chunk->end);
-        float *panel = block->keys + at * request->head_dim;
+        float *panel = block->keys + at * block->plan->depth;
         const void *rows = row_of(block, &request->key, chunk->start + from);
+        if (from > at && block->plan->pairs)
+            memset(panel, 0, (size_t)(request->head_dim * HEED_PANEL) * sizeof *panel);
         if (from == at)
             block->kernels->pack_transposed(rows, chunk->key_type, request->key.token_stride, request->head_dim, to - from, panel);
         else
             block->kernels->store_keys(rows, chunk->key_type, request->key.token_stride, request->head_dim, to - from,
                                        panel + from - at, HEED_PANEL);
+        if (block->plan->pairs)
+            block->kernels->pair_rows(panel, HEED_F32, HEED_PANEL, request->head_dim, HEED_PANEL, false, panel, HEED_PANEL);
         chunk->keys[at / HEED_PANEL] = panel;
     }
     chunk->key_width = HEED_PANEL;
@@ -44,8 +48,13 @@ static void load_cache_keys(struct attention_block *block) {
             chunk->keys[at / width] = panel;
             continue;
         }
-        float *packed = block->keys + at / HEED_PANEL * HEED_PANEL * request->head_dim;
-        block->kernels->widen_rows(panel, chunk->key_type, width, request->head_dim, width, packed + at % HEED_PANEL, HEED_PANEL);
+        float *packed = block->keys + at / HEED_PANEL * HEED_PANEL * plan->depth;
+        if (plan->pairs)
+            block->kernels->pair_rows(panel, chunk->key_type, width, request->head_dim, width, false, packed + at % HEED_PANEL,
+                                      HEED_PANEL);
+        else
+            block->kernels->widen_rows(panel, chunk->key_type, width, request->head_dim, width, packed + at % HEED_PANEL,
+                                       HEED_PANEL);
         chunk->keys[at / HEED_PANEL] = packed;
     }
     chunk->key_width = plan->pack_keys ? HEED_PANEL : width;
@@ -155,6 +164,11 @@ static void pack_values(struct attention_block *block) {
         const int in_piece = at % chunk->piece_keys;
         const void *rows = type_at(chunk->value_type, chunk->values[at / chunk->piece_keys], in_piece * chunk->value_ld);
         n = smaller(chunk->piece_keys - in_piece, chunk->end - at);
+        if (block->plan->pairs) {
+            block->kernels->pair_rows(rows, chunk->value_type, chunk->value_ld, n, value_dim, at % 2,
+                                      block->values + at / 2 * 2 * ld, ld);
+            continue;
+        }
         block->kernels->widen_rows(rows, chunk->value_type, chunk->value_ld, n, value_dim, block->values + at * ld, ld);
         for (int i = at; value_dim < ld && i < at + n; i++)
             memset(block->values + i * ld + value_dim, 0, (size_t)(ld - value_dim) * sizeof(float));

@@ -48,7 +48,7 @@ static bool is_thin(const struct heed_attention *request, int64_t rows) {
 
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
-    plan->is_thin = is_thin(request, rows);
+    plan->is_thin = is_thin(request, rows) && !plan->pairs;
     plan->key_type = request->key.type;
     plan->value_type = request->value.type;
     plan->pack_keys = !plan->is_thin;
@@ -137,10 +137,10 @@ static void lay_out_shared(struct attention_plan *plan) {
 static void lay_out_worker(struct attention_plan *plan) {
     struct attention_layout *layout = &plan->layout;
     const struct heed_attention *request = plan->request;
-    const int64_t rows = plan->block_rows, held = min_i64(rows, HEED_ATTENTION_SUBROWS), keys = plan->chunk_keys;
+    const int64_t rows = plan->block_rows, held = min_i64(rows, HEED_ATTENTION_SUBROWS), keys = round_up(plan->chunk_keys, 2);
     int64_t floats = 0;
-    layout->query = take(&floats, rows * request->head_dim);
-    layout->keys = take(&floats, plan->pack_keys ? round_up(keys, HEED_PANEL) * request->head_dim : 0);
+    layout->query = take(&floats, rows * plan->depth);
+    layout->keys = take(&floats, plan->pack_keys ? round_up(keys, HEED_PANEL) * plan->depth : 0);
     layout->values = take(&floats, plan->pack_values ? keys * plan->output_ld : 0);
     layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? keys : 0);
     layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? keys : 0);
@@ -186,7 +186,11 @@ void heed_attention_prepare(const struct heed_attention *request, const struct h
     plan->output_ld = round_up(request->value_dim, HEED_SUM_LANES);
     plan->chunk_keys = min_i64(HEED_CHUNK, request->key_tokens);
     const int64_t rows = max_i64(1, plan->group * request->query_tokens);
+    plan->pairs = request->compute == HEED_COMPUTE_BF16;
+    plan->depth = plan->pairs ? round_up(request->head_dim, 2) : request->head_dim;
     plan_memory_access(plan, rows);
+    if (plan->pairs)
+        plan->pack_keys = plan->pack_values = true;
     plan_scores(plan);
     plan->most_workers = heed_schedule_workers(exec, INT64_MAX, count_flops(request, true));
     plan->block_rows = choose_block_rows(plan, rows);

@@ -34,7 +34,8 @@ static bool has_options(const struct heed_attention *r) {
                                (uintptr_t)r->scores.data | (uintptr_t)r->states.output.data | (uintptr_t)r->states.max.data |
                                (uintptr_t)r->states.sum.data | (uintptr_t)r->mass.data;
     const int64_t numbers = r->key_position | r->window.on | r->window.left | r->window.right | r->mass_queries |
-                            (int64_t)r->score_stage | ((int64_t)r->alignment & ~(int64_t)HEED_ALIGN_BOTTOM_RIGHT);
+                            (int64_t)r->score_stage | (int64_t)r->compute |
+                            ((int64_t)r->alignment & ~(int64_t)HEED_ALIGN_BOTTOM_RIGHT);
     return pointers || numbers || r->softcap != 0.0f;
 }
 

@@ -2,6 +2,7 @@
 #ifndef HEED_CPU_H
 #define HEED_CPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Capabilities that both the processor and the operating system offer. */
@@ -23,5 +24,7 @@ const char *heed_cpu_feature_names(void);
  * returns the caller's, which end restores; flags of exceptions are no part of it. */
 uint64_t heed_fp_begin(void);
 void heed_fp_end(uint64_t callers);
+/* Within such a pair: whether inputs and results below 2^-126 become 0 of their sign, as products of bf16 pairs want it. */
+void heed_fp_flush(bool on);
 
 #endif

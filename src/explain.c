@@ -90,13 +90,14 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
         {plan->splits == 1 && plan->tasks > 1, "tasks: blocks of rows of each key/value head, drawn by workers as they get free"},
         {plan->is_thin, "rows: few, so memory is the limit: keys and values are read once, in order, and fetched ahead"},
         {!cached && !plan->pack_keys, "keys: rows are transposed as they are read"},
+        {plan->pairs, "products: of bf16 pairs, into which queries, keys, weights and values are rounded and packed"},
         {!cached && plan->pack_keys, "keys: rows are packed into panels of 64, once for each block and chunk"},
         {cached && plan->pack_keys,
          "keys: panels of the cache are widened, or narrow ones put side by side, once for each block and chunk"},
         {cached && !plan->pack_keys, "keys: the cache's panels are read in place"},
         {typed,
          "types: elements of 16 or 8 bits become floats as they are read or packed, results are rounded as they are written"},
-        {plan->pack_values, "values: packed, for their type, width, stride or pages suit the kernels less"},
+        {plan->pack_values && !plan->pairs, "values: packed, for their type, width, stride or pages suit the kernels less"},
         {!plan->pack_values, "values: read in place"},
         {plan->has_terms, "scores: terms are added to natural scores, row by row, before the softmax"},
         {plan->has_passes && !plan->has_terms, "scores: rows pass once more, to be scaled, masked or copied"},
@@ -125,6 +126,7 @@ static void explain(struct text *text, const struct heed_plan *plan, const struc
     append(text, "  \"workspace_bytes\": %" PRId64 ",\n", plan->workspace_bytes);
     append(text, "  \"types\": {\"query\": \"%s\", \"key\": \"%s\", \"value\": \"%s\", \"output\": \"%s\"},\n",
            type_name(request->query.type), type_name(made.key_type), type_name(made.value_type), type_name(request->output.type));
+    append(text, "  \"compute\": \"%s\",\n", made.pairs ? "bf16" : "f32");
     append_work(text, &made);
     append_why(text, &made);
     append(text, "}\n");

@@ -71,6 +71,11 @@ struct heed_gemm_small {
     int64_t ldc;
 };
 
+/* Products of pairs, for HEED_COMPUTE_BF16: for every two elements that follow one another in a chain, x[2 i] and x[2 i + 1], both
+ * rounded to bf16, chain = fma(x[2 i], y[2 i], fma(x[2 i + 1], y[2 i + 1], chain)).  What kernels take and make as "pairs" has
+ * x[2 i + 1], then x[2 i], as floats, in the places of the two, so that a chain over floats in the order of memory is that chain;
+ * where x[2 i + 1] or x[2 i] is missing, there is 0.  heed_fp_flush is on. */
+
 /* Scores of a few queries with one panel of a chunk's keys, by tiles: s[i][key + j] = chain over d of query[i][d] * keys[d][j] for
  * j < columns, a multiple of 16; -inf, if `hides`, where key + j is outside of begins[i] ... ends[i] - 1.  Lane-wise maxima go to
  * row_max[i][0..15], of this panel and those before it.  Neither begins nor ends fall from row to row, and tiles that no row sees
@@ -99,9 +104,11 @@ struct heed_fetch {
 /* The softmax of one chunk, rows apart: with row i seeing the keys begins[i] <= j < ends[i],
  *   chunk_max[i] = max of row_max[i][..] (-inf if there are none);  s[i][j] = exp2(s[i][j] - chunk_max[i]);  chunk_sum[i] = their
  * sum. The keys around these, out to multiples of 16, hold -inf on entry; s has leading dimension HEED_CHUNK.
+ * pairs: s[i][j] becomes pairs of these, along the row, for as much of it.
  * Advice, fetched beside the rows and never read: what comes next. */
 struct heed_exp_rows {
     int rows;
+    bool pairs;
     const int *begins, *ends;
     float *s;
     const float *row_max;
@@ -127,9 +134,11 @@ struct heed_merge_rows {
  * value[j][d], from 0; with keep_old NULL o[i][d] = chain + 0.  Row i uses no value that it does not see.
  * Element d of value j is values[j / piece_keys][j % piece_keys * ldv + d]: pages, or one piece.  Values and o are readable, o
  * writable, up to columns rounded up to whole vectors; p has leading dimension HEED_CHUNK.  Neither begins nor ends fall from row
- * to row; where a row sees nothing, keep_old is 1. */
+ * to row; where a row sees nothing, keep_old is 1.  pairs: p and values are pairs, along keys; of the pair of a key that a row sees
+ * and one that it does not, the former alone counts. */
 struct heed_value_rows {
     int rows;
+    bool pairs;
     int64_t columns;
     const int *begins, *ends;
     const float *p;
@@ -187,6 +196,13 @@ struct heed_kernels {
     void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */
     void (*store_keys)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
+
+    /* Pairs along rows: y[i] of x[i][j] * factor for j < n.  y may be x. */
+    void (*pair_queries)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float factor, float *y,
+                         int64_t ldy);
+    /* Pairs along columns: y[2 i] and y[2 i + 1] of x[2 i] and x[2 i + 1]; if `odd`, x[0] is the second of y's first pair.  y is
+     * written up to whole vectors, and may be x.  rows is at least 1. */
+    void (*pair_rows)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, bool odd, float *y, int64_t ldy);
 
     void (*gemm_tile)(const struct heed_gemm_tile *tile);
     void (*finish_products)(const struct heed_finish_products *products);

@@ -40,6 +40,11 @@ static bool has_terms(const struct heed_attention *r) {
     return r->softcap > 0 || r->bias.data || r->alibi_slopes || r->relative.table;
 }
 
+static double tiny_of(const struct heed_attention *r) { return r->compute == HEED_COMPUTE_BF16 ? TINY_BF16 : TINY; }
+
+/* A product of two rounded factors: (1 + B)^2 of what it was. */
+static double factors_error(const struct heed_attention *r) { return r->compute == HEED_COMPUTE_BF16 ? 2 * B + B * B : 0; }
+
 /* What a score is a sum of, in absolute values, and its error, stage by stage. */
 struct bound {
     double terms, error;
@@ -47,7 +52,7 @@ struct bound {
 
 /* The chain of head_dim fmas over q' = q f.  f has at most four roundings (square root and quotient of the scale, log2(e), their
  * product), q' one more, a key's scale one, and a score that is shown two for z ln 2: |error| <= gamma(D + 8) sum |q k| |scale|,
- * plus TINY for each fma and, times |k|, for each q', and for the key's scale. */
+ * plus TINY for each fma, for the key's scale and, times the other one, for each q' and each k that becomes 0. */
 static struct bound bound_raw(const struct row *row, int64_t j) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
@@ -58,9 +63,10 @@ static struct bound bound_raw(const struct row *row, int64_t j) {
     double terms = 0, tiny = TINY;
     for (int64_t d = 0; d < r->head_dim; d++) {
         terms += fabs((double)query[d] * (double)key[d] * ref_scale(r));
-        tiny += (1 + fabs((double)key[d])) * TINY;
+        tiny += (1 + fabs((double)key[d]) + fabs((double)query[d] * ref_scale(r))) * tiny_of(r);
     }
-    return (struct bound){terms, gamma_of(r->head_dim + 8) * terms + tiny};
+    const double factors = factors_error(r);
+    return (struct bound){terms, (gamma_of(r->head_dim + 8) * (1 + factors) + factors) * terms + 2 * tiny};
 }
 
 /* y = cap tanh(x (1 / cap)): the argument has two roundings, which change tanh by no larger factor as t tanh'(t) <= tanh(t); tanh
@@ -71,7 +77,7 @@ static struct bound bound_capped(const struct row *row, int64_t j, struct bound 
     if (cap == 0)
         return raw;
     double y = fabs(ref_score(row->request, row->b, row->h, row->i, j, HEED_SCORES_CAPPED));
-    return (struct bound){y, fmin(raw.error, 2 * cap) + gamma_of(6) * y + (2 * cap + 1) * TINY};
+    return (struct bound){y, fmin(raw.error, 2 * cap) + gamma_of(6) * y + (2 * cap + 1) * tiny_of(row->request)};
 }
 
 /* Bias, alibi's fma and relative bias are one rounding each of a sum whose terms have these absolute values. */
@@ -87,7 +93,7 @@ static struct bound bound_biased(const struct row *row, int64_t j, struct bound 
     without.bias.data = NULL;
     double with_relative = ref_score(&without, row->b, row->h, row->i, j, HEED_SCORES_BIASED);
     most += fabs(with_bias - with_relative) + fabs(with_bias - score) + fabs(with_relative - before);
-    return (struct bound){most, capped.error + gamma_of(4) * most + 3 * TINY};
+    return (struct bound){most, capped.error + gamma_of(4) * most + 3 * tiny_of(row->request)};
 }
 
 /* From scores to weights: z = log2(e) score has two roundings where it is a product.  A key's weight relative to the row's maximum
@@ -112,7 +118,9 @@ static void bound_weights(struct row *row) {
             stage[2] = isinf(z[j]) ? stage[1] : bound_biased(row, j, stage[1]);
         }
         row->score_error[j] = stage[r->score_stage].error;
-        row->e[j] = isinf(z[j]) ? 0 : LOG2E * stage[2].error + gamma_of(3) * (j == columns || has_terms(r) ? fabs(z[j]) : 0) + TINY;
+        row->e[j] = isinf(z[j]) ? 0
+                                : LOG2E * stage[2].error + gamma_of(3) * (j == columns || has_terms(r) ? fabs(z[j]) : 0) +
+                                      tiny_of(row->request);
         row->max = fmax(row->max, z[j] + row->e[j]);
         row->terms = fmax(row->terms, LOG2E * stage[2].terms);
     }
@@ -129,13 +137,15 @@ static bool has_weight(const struct row *row, int64_t j) {
 
 /* o: at most 256 fmas in the chunk, one product, one fma for each chunk; l: 20 additions, one product, one fma for each chunk; then
  * 1 / l and the product; a weight that meets a value's scale is rounded once more.  So an output is sum p' v (1 + theta), theta
- * within gamma(min(n, 256) + 20 + 2 chunks + 5), and what underflows is off by TINY, times an integer of up to 127. */
+ * within gamma(min(n, 256) + 20 + 2 chunks + 5), and what underflows is off by TINY, times an integer of up to 127.
+ * HEED_COMPUTE_BF16 rounds p' and v once more. */
 static void check_output(const struct row *row, const float *got, const double *want, struct accuracy *accuracy) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
     const float *values = (const float *)r->value.data + (r->key_starts ? 0 : row->b * r->value.batch_stride) +
                           row->h / (r->num_heads / r->num_kv_heads) * r->value.head_stride + s.first_key * r->value.token_stride;
-    double gamma = gamma_of(min_i64(row->keys, 256) + 25 + 2 * row->chunks);
+    const double factors = factors_error(r),
+                 gamma = gamma_of(min_i64(row->keys, 256) + 25 + 2 * row->chunks) * (1 + factors) + factors;
     double *bound = new_doubles(r->value_dim), *terms = new_doubles(r->value_dim);
     for (int64_t d = 0; d < r->value_dim; d++)
         bound[d] = terms[d] = 0;
@@ -145,12 +155,13 @@ static void check_output(const struct row *row, const float *got, const double *
         double off = weight_error(row->p[j], row->e[j], row->sum);
         for (int64_t d = 0; d < r->value_dim; d++) {
             double v = fabs((double)values[j * r->value.token_stride + d]);
-            bound[d] += 128 * TINY + (v > 0 ? (off + gamma * (row->p[j] + off)) * v : 0);
+            bound[d] += 128 * tiny_of(row->request) + (v > 0 ? (off + gamma * (row->p[j] + off)) * v : 0);
             terms[d] += row->p[j] * v;
         }
     }
     for (int64_t d = 0; d < r->value_dim; d++)
-        must(accuracy_add(accuracy, got[d], want[d], bound[d] > 0 ? bound[d] + (double)(3 * row->chunks + 3) * TINY : 0, terms[d]));
+        must(accuracy_add(accuracy, got[d], want[d],
+                          bound[d] > 0 ? bound[d] + (double)(3 * row->chunks + 3) * tiny_of(row->request) : 0, terms[d]));
     free(bound);
     free(terms);
 }
@@ -159,7 +170,7 @@ static double weight_bound(const struct row *row, int64_t j) {
     if (!has_weight(row, j))
         return 0;
     double off = weight_error(row->p[j], row->e[j], row->sum);
-    return off + gamma_of(24 + row->chunks) * (row->p[j] + off) + TINY;
+    return off + gamma_of(24 + row->chunks) * (row->p[j] + off) + tiny_of(row->request);
 }
 
 /* lse = fma(M, ln 2, ln l): the sum of the exponentials may be off as its spread and its 21 + chunks roundings say; ln by 2 u; ln 2

@@ -11,6 +11,10 @@
 
 #define U    0x1p-24
 #define TINY 0x1p-149
+/* HEED_COMPUTE_BF16 rounds factors to 8 bits, each by B of them at most, and what is below 2^-126 becomes 0, scales of integers
+ * too. */
+#define B         0x1p-8
+#define TINY_BF16 0x1p-118
 /* exp2 is 0 below -126, so a weight is off by up to 2^-126, in units of the largest one; with room for the factors that come after.
  */
 #define FLUSH 0x1p-124

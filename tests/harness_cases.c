@@ -220,6 +220,7 @@ struct attention_case case_of(const struct choice *choice, int64_t work, struct 
     use_types(&c, (struct attention_types){
                       (enum heed_type)choice->level[OPT_QUERY_TYPE], (enum heed_type)choice->level[OPT_KEY_TYPE],
                       (enum heed_type)choice->level[OPT_VALUE_TYPE], (enum heed_type)choice->level[OPT_OUTPUT_TYPE]});
+    c.request.compute = (enum heed_compute)choice->level[OPT_COMPUTE];
     choose_sight(&c, choice, rng);
     choose_mask(&c, choice, rng);
     choose_bias(&c, choice, rng);

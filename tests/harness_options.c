@@ -41,6 +41,7 @@ static const struct {
     [OPT_KEY_TYPE] = {"key type", {"f32", "bf16", "f16", "i8"}},
     [OPT_VALUE_TYPE] = {"value type", {"f32", "bf16", "f16", "i8"}},
     [OPT_OUTPUT_TYPE] = {"output type", {"f32", "bf16", "f16"}},
+    [OPT_COMPUTE] = {"compute", {"f32", "bf16"}},
 };
 
 int option_levels(enum option option) {

@@ -42,6 +42,7 @@ enum option {
     OPT_KEY_TYPE,
     OPT_VALUE_TYPE,
     OPT_OUTPUT_TYPE,
+    OPT_COMPUTE,
     OPTIONS
 };
 

@@ -24,5 +24,6 @@ void add_score_tests(TCase *tests, int tables);
 void add_row_tests(TCase *tests, int tables);
 void add_type_tests(TCase *tests, int tables);
 void add_kv_tests(TCase *tests, int tables);
+void add_pair_tests(TCase *tests, int tables);
 
 #endif

@@ -197,6 +197,12 @@ START_TEST(test_api_explain) {
         heed_explain(&plan, text, TEXT);
         ck_assert_double_eq(number_of(text, "lanes"), heed_kernels_usable(i)->lanes);
     }
+    struct heed_attention pairs = full_attention();
+    pairs.compute = HEED_COMPUTE_BF16;
+    plan = plan_of(pairs, NULL);
+    check_explanation(&plan);
+    heed_explain(&plan, text, TEXT);
+    ck_assert_ptr_nonnull(strstr(text, "\"compute\": \"bf16\""));
     plan = plan_of(cached_attention(), NULL);
     check_explanation(&plan);
     struct heed_attention empty = legal_attention();

@@ -124,9 +124,9 @@ static void attention_bits(struct pass *pass, const struct heed_attention *s, en
     static const char *const kinds[] = {"full", "top-left", "bottom-right"};
     char name[128], part[160];
     snprintf(name, sizeof name,
-             "attention/B%" PRId64 "_H%" PRId64 "_KV%" PRId64 "_Q%" PRId64 "_K%" PRId64 "_D%" PRId64 "_V%" PRId64 "_%s/%s",
-             s->batch, s->num_heads, s->num_kv_heads, s->query_tokens, s->key_tokens, s->head_dim, s->value_dim,
-             kinds[s->causal ? 1 + (int)s->alignment : 0], fill_name(mode));
+             "attention%s/B%" PRId64 "_H%" PRId64 "_KV%" PRId64 "_Q%" PRId64 "_K%" PRId64 "_D%" PRId64 "_V%" PRId64 "_%s/%s",
+             s->compute == HEED_COMPUTE_BF16 ? " bf16" : "", s->batch, s->num_heads, s->num_kv_heads, s->query_tokens,
+             s->key_tokens, s->head_dim, s->value_dim, kinds[s->causal ? 1 + (int)s->alignment : 0], fill_name(mode));
     struct rng rng = rng_fixed(name);
     struct attention_case c = new_attention_case(s, FILL_NORMAL, mode, mode == FILL_NAN ? FILL_NORMAL : mode, &rng);
     struct attention_result result = new_attention_result(&c);
@@ -142,7 +142,7 @@ static void attention_bits(struct pass *pass, const struct heed_attention *s, en
     free_attention_result(&result);
 }
 
-static void all_attention_bits(struct pass *pass, const struct heed_exec *exec) {
+static void all_attention_bits(struct pass *pass, enum heed_compute compute, const struct heed_exec *exec) {
     static const int64_t shapes[][7] = {/* batch, heads, key/value heads, query tokens, key tokens, head_dim, value_dim */
                                         {1, 1, 1, 1, 1, 1, 1},     {1, 1, 1, 6, 6, 24, 28},   {2, 4, 2, 17, 33, 16, 16},
                                         {1, 8, 1, 5, 257, 64, 64}, {1, 2, 2, 40, 520, 3, 80}, {1, 3, 3, 70, 20, 128, 9}};
@@ -151,7 +151,8 @@ static void all_attention_bits(struct pass *pass, const struct heed_exec *exec) 
         const int64_t *s = shapes[i];
         for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
             attention_bits(pass,
-                           &(struct heed_attention){.batch = s[0],
+                           &(struct heed_attention){.compute = compute,
+                                                    .batch = s[0],
                                                     .num_heads = s[1],
                                                     .num_kv_heads = s[2],
                                                     .query_tokens = s[3],
@@ -180,7 +181,24 @@ static void choice_bits(struct pass *pass, const char *name, const struct choice
     free_attention_result(&result);
 }
 
-/* Each level of each option of a request, alone but for a shape of several chunks; then all at once, at random. */
+/* All options at once, at random. */
+static void mixed_bits(struct pass *pass, const char *kind, enum heed_compute compute, const struct heed_exec *exec) {
+    char name[128];
+    for (int mix = 0; mix < 24; mix++) {
+        snprintf(name, sizeof name, "options/%s %d", kind, mix);
+        struct rng rng = rng_fixed(name);
+        struct choice choice = random_choice(&rng);
+        choice.level[OPT_THREADS] = 0;
+        for (int o = OPT_QUERY_TYPE; o <= OPT_OUTPUT_TYPE; o++)
+            choice.level[o] = HEED_F32;
+        choice.level[OPT_COMPUTE] = (int)compute;
+        if (choice.level[OPT_SOFTCAP])
+            snprintf(name, sizeof name, "options/%s %d with softcap", kind, mix);
+        choice_bits(pass, name, &choice, exec);
+    }
+}
+
+/* Each level of each option of a request, alone but for a shape of several chunks; then mixed. */
 static void all_option_bits(struct pass *pass, const struct heed_exec *exec) {
     char name[128];
     for (int o = OPT_CAUSAL; o < OPT_THREADS; o++) {
@@ -191,17 +209,7 @@ static void all_option_bits(struct pass *pass, const struct heed_exec *exec) {
             choice_bits(pass, name, &choice, exec);
         }
     }
-    for (int mix = 0; mix < 24; mix++) {
-        snprintf(name, sizeof name, "options/mix %d", mix);
-        struct rng rng = rng_fixed(name);
-        struct choice choice = random_choice(&rng);
-        choice.level[OPT_THREADS] = 0;
-        for (int o = OPT_QUERY_TYPE; o <= OPT_OUTPUT_TYPE; o++)
-            choice.level[o] = HEED_F32;
-        if (choice.level[OPT_SOFTCAP])
-            snprintf(name, sizeof name, "options/mix %d with softcap", mix);
-        choice_bits(pass, name, &choice, exec);
-    }
+    mixed_bits(pass, "mix", HEED_COMPUTE_F32, exec);
 }
 
 static void exp2_bits(struct pass *pass) {
@@ -223,9 +231,11 @@ static void all_bits(struct pass *pass) {
     exp2_bits(pass);
     all_gemm_bits(pass, &exec);
     all_softmax_bits(pass, &exec);
-    all_attention_bits(pass, &exec);
+    all_attention_bits(pass, HEED_COMPUTE_F32, &exec);
     all_option_bits(pass, &exec);
     all_norm_bits(pass, &exec);
+    all_attention_bits(pass, HEED_COMPUTE_BF16, &exec);
+    mixed_bits(pass, "bf16 mix", HEED_COMPUTE_BF16, &exec);
 }
 
 START_TEST(test_bits) {

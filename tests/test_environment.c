@@ -58,12 +58,12 @@ static void run_in_environment(void *pool, int count, void (*task)(void *context
     }
 }
 
-/* The functions on fixed data, in an environment; the results go to `results`. */
+/* The functions, attention in both kinds of arithmetic, on fixed data, in an environment; the results go to `results`. */
 struct computation {
     struct heed_gemm gemm;
     struct heed_softmax softmax;
     struct heed_norm norm;
-    struct heed_attention attention;
+    struct heed_attention attention, pairs;
 };
 
 static void compute_in(int environment, const struct computation *c, const struct heed_exec *exec) {
@@ -74,6 +74,7 @@ static void compute_in(int environment, const struct computation *c, const struc
     status = status ? status : heed_softmax(&c->softmax, exec);
     status = status ? status : heed_layer_norm(&c->norm, exec);
     status = status ? status : heed_attention(&c->attention, exec);
+    status = status ? status : heed_attention(&c->pairs, exec);
     uint64_t after = get_control();
     set_control(outside);
     ck_assert_msg(status == HEED_OK, "%s", heed_error_message());
@@ -83,11 +84,11 @@ static void compute_in(int environment, const struct computation *c, const struc
 /* All the same width and depth, so that one array of values serves as any operand; SIZE is worth several threads. */
 enum { SIZE = 110, SMALL = 20 };
 
-static int64_t results_of(int64_t size) { return size * (4 * size + 1); }
+static int64_t results_of(int64_t size) { return size * (5 * size + 2); }
 
 static struct computation computation_on(const float *x, float *y, int64_t size) {
     const struct heed_input input = {x, 0, 0, size, HEED_F32};
-    return (struct computation){
+    struct computation c = {
         .gemm = {.m = size, .n = size, .k = size, .alpha = 1, .a = x, .lda = size, .b = x, .ldb = size, .c = y, .ldc = size},
         .softmax =
             {.rows = size, .columns = size, .input = x, .input_stride = size, .output = y + size * size, .output_stride = size},
@@ -112,6 +113,11 @@ static struct computation computation_on(const float *x, float *y, int64_t size)
                       .output = {y + 2 * size * size, 0, 0, size, HEED_F32},
                       .lse = {y + 3 * size * size, 0, 0, 1, HEED_F32}},
     };
+    c.pairs = c.attention;
+    c.pairs.compute = HEED_COMPUTE_BF16;
+    c.pairs.output.data = y + size * (4 * size + 1);
+    c.pairs.lse.data = y + size * (5 * size + 1);
+    return c;
 }
 
 static void check_environment(int environment, bool threads, enum fill mode, const char *isa) {

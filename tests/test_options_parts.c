@@ -103,6 +103,7 @@ static void merge_split(const struct split *split, const struct heed_attention *
                                .parts = split->parts,
                                .part = split->merged,
                                .sinks = r->sinks,
+                               .compute = r->compute,
                                .output = as_output(&output),
                                .lse = as_output(&lse)};
     if (heed_merge_states(&merge, &exec) != HEED_OK)

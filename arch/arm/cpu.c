@@ -29,3 +29,8 @@ void heed_fp_end(uint64_t callers) {
     if (callers != 0)
         set_control(callers);
 }
+
+void heed_fp_flush(bool on) {
+    enum { FZ = 1 << 24 };
+    set_control(on ? FZ : 0);
+}

@@ -133,3 +133,9 @@ void heed_fp_end(uint64_t callers) {
     if (!is_default(callers))
         _mm_setcsr((unsigned)callers);
 }
+
+void heed_fp_flush(bool on) {
+    enum { DAZ = 1 << 6, FTZ = 1 << 15 };
+    const unsigned control = _mm_getcsr() & ~(unsigned)(DAZ | FTZ);
+    _mm_setcsr(on ? control | DAZ | FTZ : control);
+}

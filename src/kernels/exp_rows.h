@@ -2,30 +2,47 @@
 #ifndef HEED_KERNELS_EXP_ROWS_H
 #define HEED_KERNELS_EXP_ROWS_H
 
-/* s[j] = exp2(s[j] - base) for one vector of scores; added to sum. */
-INLINE void exp_vector(float *s, vf base, vf *sum) {
+/* exp2(s[j] - base) for one vector of scores; added to sum. */
+INLINE vf exp_vector(const float *s, vf base, vf *sum) {
     const vf p = v_exp2_flush(v_sub(v_load(s), base));
-    v_store(s, p);
     *sum = v_add(*sum, p);
+    return p;
+}
+
+/* s[j] = exp2(s[j] - base), or pairs of these, for as many vectors as hold whole pairs, and for j < n at least. */
+INLINE void exp_vectors(const bool pairs, float *s, int n, vf base, vf *sum) {
+    vf p[PAIR_VECTORS];
+    UNROLL for (int v = 0; v < PAIR_VECTORS; v++) p[v] = v * VF_LANES < n ? exp_vector(s + v * VF_LANES, base, &sum[v]) : v_zero();
+    if (pairs) {
+        UNROLL for (int v = 0; v < PAIR_VECTORS; v++) p[v] = pair_weight(p[v]);
+        pair_store(s, p);
+        return;
+    }
+    UNROLL for (int v = 0; v < PAIR_VECTORS; v++) if (v * VF_LANES < n) v_store(s + v * VF_LANES, p[v]);
 }
 
 /* For a few times 16 scores. */
-INLINE float *exp_lanes(const int times, float *s, vf base, vf sum[SUM_VECTORS]) {
-    UNROLL for (int t = 0; t < times; t++) UNROLL for (int v = 0; v < SUM_VECTORS; v++)
-        exp_vector(s + t * HEED_SUM_LANES + v * VF_LANES, base, &sum[v]);
+INLINE float *exp_lanes(const bool pairs, const int times, float *s, vf base, vf sum[SUM_VECTORS]) {
+    UNROLL for (int t = 0; t < times; t++) UNROLL for (int v = 0; v < SUM_VECTORS; v += PAIR_VECTORS)
+        exp_vectors(pairs, s + t * HEED_SUM_LANES + v * VF_LANES, PAIR_LANES, base, &sum[v]);
     return s + times * HEED_SUM_LANES;
 }
 
-/* s[j] = exp2(s[j] - max) for j < n; their sum.  s is read and written up to whole vectors. */
-INLINE float exp_row(float *s, int n, float max) {
+/* s[j] = exp2(s[j] - max) for j < n; their sum.  s is read and written up to whole vectors, and pairs. */
+INLINE float exp_row(const bool pairs, float *s, int n, float max) {
     const vf base = v_set1(max);
     vf sum[SUM_VECTORS];
     sum16_zero(sum);
-    NO_UNROLL for (; n >= EXP_TIMES * HEED_SUM_LANES; n -= EXP_TIMES * HEED_SUM_LANES) s = exp_lanes(EXP_TIMES, s, base, sum);
-    NO_UNROLL for (; n >= HEED_SUM_LANES; n -= HEED_SUM_LANES) s = exp_lanes(1, s, base, sum);
-    UNROLL for (int v = 0; v < SUM_VECTORS; v++) if (v * VF_LANES < n) exp_vector(s + v * VF_LANES, base, &sum[v]);
+    NO_UNROLL for (; n >= EXP_TIMES * HEED_SUM_LANES; n -= EXP_TIMES * HEED_SUM_LANES) s =
+        exp_lanes(pairs, EXP_TIMES, s, base, sum);
+    NO_UNROLL for (; n >= HEED_SUM_LANES; n -= HEED_SUM_LANES) s = exp_lanes(pairs, 1, s, base, sum);
+    UNROLL for (int v = 0; v < SUM_VECTORS; v += PAIR_VECTORS) if (v * VF_LANES < n)
+        exp_vectors(pairs, s + v * VF_LANES, n - v * VF_LANES, base, &sum[v]);
     return sum16_fold(sum);
 }
+
+NOINLINE float exp_row_floats(float *s, int n, float max) { return exp_row(false, s, n, max); }
+NOINLINE float exp_row_pairs(float *s, int n, float max) { return exp_row(true, s, n, max); }
 
 /* The share of row i.  Exponentials leave the ports that load alone, and what they load is in L1.  Between the tiles of a product,
  * fetching as much takes 16 cycles from each tile even of lines that are in L2. */
@@ -51,7 +68,8 @@ static void exp_rows(const struct heed_exp_rows *block) {
         /* An empty range may end within 16 scores that nobody has written. */
         const int n = block->begins[i] < block->ends[i] ? block->ends[i] - begin : 0;
         /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
-        block->chunk_sum[i] = exp_row(block->s + i * HEED_CHUNK + begin, n, max == -INFINITY ? 0.0f : max);
+        block->chunk_sum[i] =
+            (block->pairs ? exp_row_pairs : exp_row_floats)(block->s + i * HEED_CHUNK + begin, n, max == -INFINITY ? 0.0f : max);
     }
     v_flush_end(mode);
 }

@@ -10,6 +10,7 @@
 #include "internal.h"
 #include "kernels.h"
 #include "kernels/types.h"
+#include "kernels/pairs.h"
 #include "kernels/tile.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
@@ -37,6 +38,8 @@ const struct heed_kernels TABLE = {
     .pack = pack,
     .pack_transposed = pack_transposed,
     .store_keys = store_keys,
+    .pair_queries = pair_queries,
+    .pair_rows = pair_rows,
     .gemm_tile = gemm_tile,
     .finish_products = finish_products,
     .gemm_small = gemm_small,

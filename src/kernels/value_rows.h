@@ -22,13 +22,18 @@ INLINE struct value_tile value_tile_at(const struct heed_value_rows *all, int ro
                                .o = all->o + row * all->ldo + column};
 }
 
-/* Keys [from, to), of which a row sees those before its end, and from its begin on if `begins`: a row must not touch a value that
- * it does not see, for 0 * NaN is NaN. */
+/* A key, or its place: of pairs, the next whole one. */
+INLINE int value_up(const struct heed_value_rows *all, int key) { return key + (key & (int)all->pairs); }
+INLINE int value_down(const struct heed_value_rows *all, int key) { return key - (key & (int)all->pairs); }
+
+/* The places [from, to), of whose keys a row sees those before its end, and from its begin on if `begins`: a row must not touch a
+ * value that it does not see, for 0 * NaN is NaN. */
 INLINE void value_edge(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile, const bool begins,
                        const float *value, int from, int to) {
     NO_UNROLL for (int j = from; j < to; j++) {
+        const int key = j ^ (int)tile->all->pairs;
         UNROLL for (int i = 0; i < rows; i++) {
-            if (j >= tile->ends[i] || (begins && j < tile->begins[i]))
+            if (key >= tile->ends[i] || (begins && key < tile->begins[i]))
                 continue;
             const vf weight = v_set1(tile->p[i * HEED_CHUNK + j]);
             UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
@@ -59,9 +64,10 @@ INLINE void value_prefix_body(const int rows, const int vectors, const struct he
     vf acc[TILE_ROWS][TILE_VECTORS];
     const struct value_tile tile = value_tile_at(all, row, column);
     const float *value = (const float *)*all->values + tile.column;
+    const int end = value_down(all, tile.ends[0]);
     tile_zero(rows, vectors, acc);
-    tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, value, tile.ldv, tile.ends[0]);
-    value_edge(rows, vectors, acc, &tile, false, value, tile.ends[0], tile.ends[rows - 1]);
+    tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, value, tile.ldv, end);
+    value_edge(rows, vectors, acc, &tile, false, value, end, value_up(all, tile.ends[rows - 1]));
     value_merge(rows, vectors, acc, &tile, row);
 }
 
@@ -70,9 +76,10 @@ INLINE void value_pieces_body(const int rows, const int vectors, const struct he
     vf acc[TILE_ROWS][TILE_VECTORS];
     const struct value_tile tile = value_tile_at(all, row, column);
     /* All rows see the keys from the last row's first to the first row's last, if they have any in common. */
-    const int any_begin = tile.begins[0], any_end = tile.ends[rows - 1];
-    const bool common = tile.begins[rows - 1] < tile.ends[0];
-    const int all_begin = common ? tile.begins[rows - 1] : any_end, all_end = common ? tile.ends[0] : any_end;
+    const int any_begin = value_down(all, tile.begins[0]), any_end = value_up(all, tile.ends[rows - 1]);
+    const int last_begin = value_up(all, tile.begins[rows - 1]), first_end = value_down(all, tile.ends[0]);
+    const bool common = last_begin < first_end;
+    const int all_begin = common ? last_begin : any_end, all_end = common ? first_end : any_end;
     const void *const *piece = all->values;
     tile_zero(rows, vectors, acc);
     NO_UNROLL for (int start = 0; start < any_end; start += all->piece_keys, piece++) {
@@ -127,7 +134,8 @@ VALUE_WHOLE(4)
 /* Whether these rows see the same values, the first of one piece. */
 INLINE bool value_is_whole(const struct heed_value_rows *all, int row, int rows) {
     const int end = all->ends[row];
-    return all->begins[row + rows - 1] == 0 && end > 0 && end <= all->piece_keys && all->ends[row + rows - 1] == end;
+    return !(end & (int)all->pairs) && all->begins[row + rows - 1] == 0 && end > 0 && end <= all->piece_keys &&
+           all->ends[row + rows - 1] == end;
 }
 
 /* All rows of the columns [from, to), in tiles of so many vectors. */

@@ -138,7 +138,8 @@ static void check_states(const struct attention_fuzz *f, int64_t split) {
                                .value_dim = r->value_dim,
                                .parts = 2,
                                .part = parts,
-                               .sinks = r->sinks};
+                               .sinks = r->sinks,
+                               .compute = r->compute};
     const int64_t rows = merge.batch * merge.num_heads * merge.query_tokens;
     float *output = malloc((size_t)(rows * r->value_dim) * sizeof *output + 1), *lse = malloc((size_t)rows * sizeof *lse + 1);
     if (!output || !lse)

@@ -380,5 +380,6 @@ void make_attention(struct input *in, struct attention_fuzz *f) {
     if (take_chance(in, 3))
         make_cache(in, f);
     make_types(in, f);
+    f->request.compute = f->plain.compute = (enum heed_compute)take_chance(in, 3);
     take_how(in, &f->how);
 }

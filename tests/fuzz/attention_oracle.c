@@ -8,11 +8,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define U        0x1p-24
-#define TINY     0x1p-149
-#define FLUSH    0x1p-124
-#define LOG2E    1.4426950408889634
-#define F16_MOST 65504.0
+#define U    0x1p-24
+#define TINY 0x1p-149
+/* HEED_COMPUTE_BF16: of a rounded factor, and of what becomes 0. */
+#define B         0x1p-8
+#define TINY_BF16 0x1p-118
+#define FLUSH     0x1p-124
+#define LOG2E     1.4426950408889634
+#define F16_MOST  65504.0
 
 static double gamma_of(int64_t n) { return (double)n * U / (1 - (double)n * U); }
 
@@ -34,6 +37,12 @@ struct row {
     double max, sum_low, sum_high; /* largest score; what the sum of the weights, 1, may be instead */
 };
 
+static bool rounds_factors(const struct row *row) { return row->f->plain.compute == HEED_COMPUTE_BF16; }
+
+static double tiny_of(const struct row *row) { return rounds_factors(row) ? TINY_BF16 : TINY; }
+
+static double factors_error(const struct row *row) { return rounds_factors(row) ? 2 * B + B * B : 0; }
+
 static const float *row_of(const struct heed_input *view, bool packed, int64_t b, int64_t h, int64_t token) {
     const float *row = view->data;
     row += b > 0 && !packed ? b * view->batch_stride : 0;
@@ -47,13 +56,14 @@ static double product_error(const struct row *row, int64_t j, double *terms) {
     const struct ref_sequence s = ref_sequence_of(a, row->b);
     const float *query = row_of(&a->query, a->query_starts, row->b, row->h, s.first_query + row->i);
     const float *key = row_of(&a->key, a->key_starts, row->b, row->h / (a->num_heads / a->num_kv_heads), s.first_key + j);
-    double sum = 0, tiny = TINY;
+    const double factors = factors_error(row);
+    double sum = 0, tiny = tiny_of(row);
     for (int64_t d = 0; d < a->head_dim; d++) {
         sum += fabs((double)query[d] * (double)key[d]);
-        tiny += (1 + fabs((double)key[d])) * TINY;
+        tiny += (1 + fabs((double)key[d]) + fabs((double)query[d] * ref_scale(a))) * tiny_of(row);
     }
     *terms = sum * fabs(ref_scale(a));
-    return gamma_of(a->head_dim + 6) * *terms + 2 * tiny;
+    return (gamma_of(a->head_dim + 6) * (1 + factors) + factors) * *terms + 2 * tiny;
 }
 
 static int64_t bucket_offset(const struct heed_relative *relative, int64_t ahead) {
@@ -71,7 +81,7 @@ static void bound_score(const struct row *row, int64_t j) {
     const double cap = (double)a->softcap;
     double terms, error = product_error(row, j, &terms), size = terms;
     row->natural[HEED_SCORES_RAW][j] = error += 16 * U * size;
-    error += cap > 0 ? 16 * U * size + 4 * cap * TINY : 0;
+    error += cap > 0 ? 16 * U * size + 4 * cap * tiny_of(row) : 0;
     row->natural[HEED_SCORES_CAPPED][j] = error;
     if (a->bias.data) {
         const int64_t stride[] = {a->bias.batch_stride, a->bias.head_stride, a->bias.query_stride, a->bias.key_stride};
@@ -89,7 +99,7 @@ static void bound_score(const struct row *row, int64_t j) {
     if (a->relative.table)
         size += fabs(
             (double)a->relative.table[(row->h > 0 ? row->h * a->relative.head_stride : 0) + bucket_offset(&a->relative, ahead)]);
-    row->natural[HEED_SCORES_BIASED][j] = error + 16 * U * size + TINY;
+    row->natural[HEED_SCORES_BIASED][j] = error + 16 * U * size + tiny_of(row);
 }
 
 /* A weight relative to the largest is a product of exponentials whose arguments, each rounded once, add up to its distance from the
@@ -168,9 +178,10 @@ static double rounding_error(enum heed_type type, double x) {
 static void check_output(const struct row *row) {
     const struct heed_attention *a = &row->f->plain;
     const struct ref_sequence s = ref_sequence_of(a, row->b);
-    const double gamma = gamma_of((row->columns < 256 ? row->columns : 256) + 30 + 2 * row->chunks);
+    const double factors = factors_error(row);
+    const double gamma = gamma_of((row->columns < 256 ? row->columns : 256) + 30 + 2 * row->chunks) * (1 + factors) + factors;
     for (int64_t d = 0; d < a->value_dim; d++) {
-        double bound = (double)(128 * row->columns + 4 * row->chunks + 4) * TINY; /* 127: of a byte */
+        double bound = (double)(128 * row->columns + 4 * row->chunks + 4) * tiny_of(row); /* 127: of a byte */
         for (int64_t j = 0; j < s.keys; j++) {
             if (row->e[j] < 0)
                 continue;
@@ -187,7 +198,7 @@ static void check_output(const struct row *row) {
 
 static double stored_weight_error(const struct row *row, int64_t j) {
     const double off = weight_error(row, j);
-    return row->e[j] < 0 ? 0 : off + gamma_of(28 + row->chunks) * (row->p[j] + off) + TINY;
+    return row->e[j] < 0 ? 0 : off + gamma_of(28 + row->chunks) * (row->p[j] + off) + tiny_of(row);
 }
 
 static void check_lse(const struct row *row) {

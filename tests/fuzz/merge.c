@@ -135,6 +135,7 @@ void fuzz_merge(struct input *in) {
         r.output = make_output(in, &memory, "output", &r, r.value_dim);
     if (take_chance(in, 2) || !r.output.data)
         r.lse = make_output(in, &memory, "lse", &r, 1);
+    r.compute = (enum heed_compute)take_chance(in, 4);
     const size_t parts_bytes = (size_t)r.parts * sizeof *parts;
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++) {
