@@ -38,7 +38,7 @@ KERNELS = {
     "value_prefix": (r"value_prefix_\dx\d", Instruction.is_fma),
     "value_pieces": (r"value_pieces_\dx\d", Instruction.is_fma),
     "gemm_tile": (r"gemm_tile_\dx\d", Instruction.is_fma),
-    "exp_rows": ("exp_rows", Instruction.is_fma),
+    "exp_rows": ("exp_row_floats", Instruction.is_fma),
     "softmax_row": ("softmax_row", Instruction.is_fma),
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
 }
