@@ -79,7 +79,9 @@ void heed_block_score_thin(const struct attention_block *block, int rows) {
 /* Keys [from, to), which rows i, ..., i + rows - 1 see all of; `next` follows. */
 static void weight_values(const struct attention_block *block, int i, int rows, int from, int to, struct next next) {
     const struct attention_chunk *chunk = &block->chunk;
-    const int64_t value_dim = block->plan->request->value_dim, output_ld = block->plan->output_ld;
+    const int64_t output_ld = block->plan->output_ld;
+    /* Zeros behind the values of a cache make whole vectors, without a rest. */
+    const int64_t columns = block->plan->request->cache ? output_ld : block->plan->request->value_dim;
     for (int at = from, n; at < to; at += n) {
         const int piece = at / chunk->piece_keys, in_piece = at % chunk->piece_keys;
         n = smaller(chunk->piece_keys - in_piece, to - at);
@@ -87,7 +89,7 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
             next = (struct next){chunk->values[piece + 1], 0};
         block->kernels->thin_product(&(struct heed_thin_product){
             .rows = rows,
-            .columns = (int)value_dim,
+            .columns = (int)columns,
             .k = n,
             .a = block->scores + i * HEED_CHUNK + at,
             .lda = HEED_CHUNK,

@@ -2,12 +2,15 @@
  *
  * Here memory is the limit, and the prefetchers of CPUs do not follow tiles: they start anew in every page and panel.  So the
  * matrix is taken in the order in which it lies, some rows at a time over all columns, while the next ones are fetched by software.
+ * Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile: widened into L1 first, decoding
+ * from bf16 took 1.5 times as long, and from bytes twice.
  */
 #ifndef HEED_KERNELS_THIN_PRODUCT_H
 #define HEED_KERNELS_THIN_PRODUCT_H
 
 enum {
-    WINDOW_FLOATS = 2048, /* computed while as many are fetched: 8 KiB */
+    WINDOW_BYTES = 8192, /* computed while as many are fetched */
+    LINE_BYTES = HEED_LINE * (int)sizeof(float),
     /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
      * with which decoding from L2 takes 10 % longer than with 4 x 3. */
     LOW_ROWS = 4,
@@ -22,10 +25,10 @@ enum {
     THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS
 };
 
-/* A window of what lies ahead; NULL: none.  ld: of its rows; 0: it is one piece. */
+/* A window of what lies ahead; NULL: none.  step: bytes from row to row; 0: it is one piece. */
 struct thin_ahead {
-    const float *data;
-    int64_t ld;
+    const char *data;
+    int64_t step;
 };
 
 /* Some rows of b, all columns. */
@@ -33,7 +36,7 @@ struct thin_window {
     int64_t k;
     const float *a;
     int64_t lda;
-    const float *b;
+    const void *b;
     int64_t ldb;
     float *c;
     int64_t ldc;
@@ -43,32 +46,32 @@ struct thin_window {
 };
 
 /* A tile's part of it: as many lines as the tile reads, beside its own, or one after another if there are no gaps. */
-INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int floats, int64_t k, int j) {
+INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int bytes, int64_t k, int64_t j_bytes) {
     if (!ahead.data)
         return ahead;
-    return ahead.ld ? (struct thin_ahead){ahead.data + j, ahead.ld} : (struct thin_ahead){ahead.data + j * k, floats};
+    return ahead.step ? (struct thin_ahead){ahead.data + j_bytes, ahead.step}
+                      : (struct thin_ahead){ahead.data + j_bytes * k, bytes};
 }
 
-INLINE void thin_fetch_lines(const int floats, const float *from, int64_t further) {
-    const char *at = (const char *)from;
-    UNROLL for (int line = 0; line < floats; line += HEED_LINE) __builtin_prefetch(at + line * (int)sizeof(float), 0, 3);
-    UNROLL for (int line = 0; line < floats; line += HEED_LINE) __builtin_prefetch(at + further + line * (int)sizeof(float), 0, 2);
+INLINE void thin_fetch_lines(const int bytes, const char *at, int64_t further) {
+    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) __builtin_prefetch(at + line, 0, 3);
+    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) __builtin_prefetch(at + further + line, 0, 2);
 }
 
 /* The next window into L1, and into L2 the one after it, `further` bytes away: decoding from memory reaches 0.96 of a plain read
  * so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for memory. */
-INLINE void thin_fetch(const int floats, struct thin_ahead ahead, int64_t further) {
-    if (ahead.ld == floats)
-        thin_fetch_lines(THIN_STEPS * floats, ahead.data, further);
+INLINE void thin_fetch(const int bytes, struct thin_ahead ahead, int64_t further) {
+    if (ahead.step == bytes)
+        thin_fetch_lines(THIN_STEPS * bytes, ahead.data, further);
     else
-        UNROLL for (int u = 0; u < THIN_STEPS; u++) thin_fetch_lines(floats, ahead.data + u * ahead.ld, further);
+        UNROLL for (int u = 0; u < THIN_STEPS; u++) thin_fetch_lines(bytes, ahead.data + u * ahead.step, further);
 }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p. */
-INLINE void thin_step(const int rows, const int vectors, vf acc[][THIN_VECTORS], const float *const a[ROW_GROUPS], int64_t lda,
-                      const float *b) {
+INLINE void thin_step(const enum heed_type type, const int rows, const int vectors, vf acc[][THIN_VECTORS],
+                      const float *const a[ROW_GROUPS], int64_t lda, const void *b) {
     vf column[THIN_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
+    UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(load_type(type, type_at(type, b, v * VF_LANES)));
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
@@ -76,25 +79,28 @@ INLINE void thin_step(const int rows, const int vectors, vf acc[][THIN_VECTORS],
 }
 
 /* `steps` of them; a and b advance. */
-INLINE void thin_steps(const int steps, const int rows, const int vectors, vf acc[][THIN_VECTORS], const float *a[ROW_GROUPS],
-                       int64_t lda, const float **b, int64_t ldb) {
+INLINE void thin_steps(const enum heed_type type, const int steps, const int rows, const int vectors, vf acc[][THIN_VECTORS],
+                       const float *a[ROW_GROUPS], int64_t lda, const void **b, int64_t ldb) {
     UNROLL for (int u = 0; u < steps; u++) {
-        thin_step(rows, vectors, acc, a, lda, *b);
+        thin_step(type, rows, vectors, acc, a, lda, *b);
         UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
-        *b += ldb;
+        *b = type_at(type, *b, ldb);
     }
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(a[g]);
 }
 
 /* Rows from `from` on, columns from j on. */
-INLINE void thin_body(const int rows, const int vectors, const struct thin_window *window, int from, int j) {
+INLINE void thin_body(const enum heed_type type, const int rows, const int vectors, const struct thin_window *window, int from,
+                      int j) {
     vf acc[THIN_ROWS][THIN_VECTORS];
-    const float *a[ROW_GROUPS], *b = window->b + j;
+    const int bytes = vectors * VF_LANES * (int)type_bytes(type);
+    const float *a[ROW_GROUPS];
+    const void *b = type_at(type, window->b, j);
     float *c = window->c + from * window->ldc + j;
     int64_t k = window->k;
     /* The first rows fetch, for all. */
     struct thin_ahead ahead =
-        thin_ahead_of_tile(from == 0 ? window->ahead : (struct thin_ahead){NULL, 0}, vectors * VF_LANES, k, j);
+        thin_ahead_of_tile(from == 0 ? window->ahead : (struct thin_ahead){NULL, 0}, bytes, k, j * type_bytes(type));
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
         a[g] = window->a + (from + g * ROW_GROUP) * window->lda;
         PIN(a[g]);
@@ -103,14 +109,14 @@ INLINE void thin_body(const int rows, const int vectors, const struct thin_windo
         window->continues ? v_load(c + i * window->ldc + v * VF_LANES) : v_zero();
     NO_UNROLL for (; k >= THIN_STEPS; k -= THIN_STEPS) {
         if (ahead.data) {
-            thin_fetch(vectors * VF_LANES, ahead, window->further);
-            ahead.data += THIN_STEPS * ahead.ld;
+            thin_fetch(bytes, ahead, window->further);
+            ahead.data += THIN_STEPS * ahead.step;
         }
-        thin_steps(THIN_STEPS, rows, vectors, acc, a, window->lda, &b, window->ldb);
+        thin_steps(type, THIN_STEPS, rows, vectors, acc, a, window->lda, &b, window->ldb);
         PIN(k); /* gcc 12 else counts on the stack */
     }
     NO_UNROLL for (; k > 0; k--) {
-        thin_steps(1, rows, vectors, acc, a, window->lda, &b, window->ldb);
+        thin_steps(type, 1, rows, vectors, acc, a, window->lda, &b, window->ldb);
         PIN(k);
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
@@ -119,25 +125,42 @@ INLINE void thin_body(const int rows, const int vectors, const struct thin_windo
 
 #define THIN_FITS(rows, vectors)                                                                                                   \
     (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
-#define THIN_SHAPE(rows, vectors)                                                                                                  \
-    NOINLINE void thin_##rows##x##vectors(const struct thin_window *window, int from, int j) {                                     \
+#define THIN_SHAPE(kernel, type, rows, vectors)                                                                                    \
+    NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j) {                                 \
         if (THIN_FITS(rows, vectors))                                                                                              \
-            thin_body(THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j);               \
+            thin_body(type, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j);         \
     }
-#define THIN_SHAPES_OF_ROWS(rows) THIN_SHAPE(rows, 1) THIN_SHAPE(rows, 2) THIN_SHAPE(rows, 3) THIN_SHAPE(rows, 4)
-THIN_SHAPES_OF_ROWS(1)
-THIN_SHAPES_OF_ROWS(2)
-THIN_SHAPES_OF_ROWS(3)
-THIN_SHAPES_OF_ROWS(4)
-THIN_SHAPES_OF_ROWS(5)
-THIN_SHAPES_OF_ROWS(6)
-#define THIN_TALL_SHAPES_OF_ROWS(rows) THIN_SHAPE(rows, 1) THIN_SHAPE(rows, 2)
-THIN_TALL_SHAPES_OF_ROWS(7)
-THIN_TALL_SHAPES_OF_ROWS(8)
-THIN_TALL_SHAPES_OF_ROWS(9)
-THIN_TALL_SHAPES_OF_ROWS(10)
-THIN_TALL_SHAPES_OF_ROWS(11)
-THIN_TALL_SHAPES_OF_ROWS(12)
+#define THIN_SHAPES_OF_ROWS(kernel, type, rows)                                                                                    \
+    THIN_SHAPE(kernel, type, rows, 1)                                                                                              \
+    THIN_SHAPE(kernel, type, rows, 2)                                                                                              \
+    THIN_SHAPE(kernel, type, rows, 3)                                                                                              \
+    THIN_SHAPE(kernel, type, rows, 4)
+#define THIN_TALL_SHAPES_OF_ROWS(kernel, type, rows) THIN_SHAPE(kernel, type, rows, 1) THIN_SHAPE(kernel, type, rows, 2)
+#define THIN_SHAPES(kernel, type)                                                                                                  \
+    THIN_SHAPES_OF_ROWS(kernel, type, 1)                                                                                           \
+    THIN_SHAPES_OF_ROWS(kernel, type, 2)                                                                                           \
+    THIN_SHAPES_OF_ROWS(kernel, type, 3)                                                                                           \
+    THIN_SHAPES_OF_ROWS(kernel, type, 4)                                                                                           \
+    THIN_SHAPES_OF_ROWS(kernel, type, 5)                                                                                           \
+    THIN_SHAPES_OF_ROWS(kernel, type, 6)                                                                                           \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 7)                                                                                      \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 8)                                                                                      \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 9)                                                                                      \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 10)                                                                                     \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 11)                                                                                     \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 12)
+#define THIN_TALL_NAMES(kernel, rows)                                                                                              \
+    { kernel##_##rows##x1, kernel##_##rows##x2 }
+#define THIN_TABLE(kernel)                                                                                                         \
+    {                                                                                                                              \
+        TILE_NAMES(kernel, 1), TILE_NAMES(kernel, 2), TILE_NAMES(kernel, 3), TILE_NAMES(kernel, 4), TILE_NAMES(kernel, 5),         \
+            TILE_NAMES(kernel, 6), THIN_TALL_NAMES(kernel, 7), THIN_TALL_NAMES(kernel, 8), THIN_TALL_NAMES(kernel, 9),             \
+            THIN_TALL_NAMES(kernel, 10), THIN_TALL_NAMES(kernel, 11), THIN_TALL_NAMES(kernel, 12)                                  \
+    }
+THIN_SHAPES(thin, HEED_F32)
+THIN_SHAPES(thin_bf16, HEED_BF16)
+THIN_SHAPES(thin_f16, HEED_F16)
+THIN_SHAPES(thin_i8, HEED_I8)
 
 /* n in as few parts of at most `most` as there can be, as even as can be: `longer` of them have each + 1. */
 struct thin_parts {
@@ -160,17 +183,16 @@ INLINE struct thin_split thin_split_of(int rows, int columns) {
     return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
 }
 
-static void thin_tiles(const struct thin_split *split, const struct thin_window *window) {
-    static void (*const shapes[12][4])(const struct thin_window *, int, int) = {
-        TILE_NAMES(thin, 1),  TILE_NAMES(thin, 2),    TILE_NAMES(thin, 3),    TILE_NAMES(thin, 4),
-        TILE_NAMES(thin, 5),  TILE_NAMES(thin, 6),    {thin_7x1, thin_7x2},   {thin_8x1, thin_8x2},
-        {thin_9x1, thin_9x2}, {thin_10x1, thin_10x2}, {thin_11x1, thin_11x2}, {thin_12x1, thin_12x2},
-    };
+static void thin_tiles(enum heed_type type, const struct thin_split *split, const struct thin_window *window) {
+    static void (*const shapes[4][12][4])(const struct thin_window *, int, int) = {[HEED_F32] = THIN_TABLE(thin),
+                                                                                   [HEED_BF16] = THIN_TABLE(thin_bf16),
+                                                                                   [HEED_F16] = THIN_TABLE(thin_f16),
+                                                                                   [HEED_I8] = THIN_TABLE(thin_i8)};
     for (int across = 0, j = 0; across < split->vectors.count; across++) {
         const int vectors = thin_part(&split->vectors, across);
         for (int down = 0, from = 0; down < split->rows.count; down++) {
             const int rows = thin_part(&split->rows, down);
-            shapes[rows - 1][vectors - 1](window, from, j);
+            shapes[type][rows - 1][vectors - 1](window, from, j);
             from += rows;
         }
         j += vectors * VF_LANES;
@@ -179,89 +201,66 @@ static void thin_tiles(const struct thin_split *split, const struct thin_window 
 
 /* What is read from row `row` of b on: another row or, behind the last, what follows. */
 INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, int64_t row) {
-    const bool gaps = product->ldb != product->columns;
+    const int64_t bytes = type_bytes(product->type), row_bytes = product->columns * bytes;
     if (row < product->k)
-        return (struct thin_ahead){(const float *)product->b + row * product->ldb, gaps ? product->ldb : 0};
+        return (struct thin_ahead){type_at(product->type, product->b, row * product->ldb),
+                                   product->ldb != product->columns ? product->ldb * bytes : 0};
     if (!product->next)
         return (struct thin_ahead){NULL, 0};
-    const int64_t step = product->next_step / (int64_t)sizeof(float), ld = step ? step : product->columns;
-    return (struct thin_ahead){(const float *)product->next + (row - product->k) * ld, step};
+    const int64_t step = product->next_step;
+    return (struct thin_ahead){(const char *)product->next + (row - product->k) * (step ? step : row_bytes), step};
 }
 
-static void thin_product_of_floats(const struct heed_thin_product *product) {
-    const int64_t rows = larger(2, WINDOW_FLOATS / THIN_STEPS / product->columns) * THIN_STEPS;
+static void thin_product_of_vectors(const struct heed_thin_product *product) {
+    const int64_t row_bytes = product->columns * type_bytes(product->type);
+    const int64_t rows = max_i64(2, WINDOW_BYTES / THIN_STEPS / row_bytes) * THIN_STEPS;
     const struct thin_split split = thin_split_of(product->rows, product->columns);
     struct thin_window window = {
         .lda = product->lda, .ldb = product->ldb, .c = product->c, .ldc = product->ldc, .continues = product->continues};
     for (int64_t row = 0; row < product->k; row += window.k) {
         window.k = min_i64(rows, product->k - row);
         window.a = product->a + row;
-        window.b = (const float *)product->b + row * product->ldb;
+        window.b = type_at(product->type, product->b, row * product->ldb);
         window.ahead = thin_ahead_at(product, row + window.k);
         const struct thin_ahead further = thin_ahead_at(product, row + window.k + rows);
         window.further = further.data ? (int64_t)((uintptr_t)further.data - (uintptr_t)window.ahead.data) : 0;
-        thin_tiles(&split, &window);
+        thin_tiles(product->type, &split, &window);
         window.continues = true;
     }
 }
 
-/* Elements of 16 or 8 bits are widened before they are multiplied, a window at a time, which stays in L1: once for all rows.  Rows
- * too long for it come in columns, four at least to a window. */
-enum { WIDENED_COLUMNS = WINDOW_FLOATS / 4 };
-
-/* Row `row` of b, or of what follows; NULL: none. */
-INLINE const char *thin_row_ahead(const enum heed_type type, const struct heed_thin_product *product, int64_t row) {
-    if (row < product->k)
-        return type_at(type, product->b, row * product->ldb);
-    const int64_t step = product->next_step ? product->next_step : product->columns * type_bytes(type);
-    return product->next ? (const char *)product->next + (row - product->k) * step : NULL;
-}
-
-/* window[p][j] = b[row + p][j].  Beside each row, the same row of the next window is fetched, and that of the one after it. */
-INLINE void thin_widen(const enum heed_type type, const struct heed_thin_product *product, int64_t row, int64_t rows, float *window,
-                       int64_t ld) {
-    const int64_t bytes = product->columns * type_bytes(type), end = min_i64(row + rows, product->k);
-    for (; row < end; row++, window += ld) {
-        const char *near = thin_row_ahead(type, product, row + rows), *far = thin_row_ahead(type, product, row + 2 * rows);
-        for (int64_t at = 0; near && at < bytes; at += HEED_LINE * (int64_t)sizeof(float))
-            __builtin_prefetch(near + at, 0, 3);
-        for (int64_t at = 0; far && at < bytes; at += HEED_LINE * (int64_t)sizeof(float))
-            __builtin_prefetch(far + at, 0, 2);
-        widen_rows_of(type, type_at(type, product->b, row * product->ldb), 0, 1, product->columns, window, 0);
-    }
-}
-
-/* Columns that fit. */
-INLINE void thin_product_widened(const enum heed_type type, const struct heed_thin_product *product) {
-    float window[WINDOW_FLOATS] __attribute__((aligned(64)));
-    const int64_t ld = (product->columns + HEED_LINE - 1) / HEED_LINE * HEED_LINE, rows = WINDOW_FLOATS / ld;
-    for (int64_t row = 0; row < product->k; row += rows) {
-        thin_widen(type, product, row, rows, window, ld);
-        thin_product_of_floats(&(struct heed_thin_product){.rows = product->rows,
-                                                           .columns = product->columns,
-                                                           .k = min_i64(rows, product->k - row),
-                                                           .a = product->a + row,
-                                                           .lda = product->lda,
-                                                           .b = window,
-                                                           .ldb = ld,
-                                                           .c = product->c,
-                                                           .ldc = product->ldc,
-                                                           .continues = product->continues || row > 0});
+/* Columns that are no whole vector, which floats have room for: others are widened some rows at a time. */
+static void thin_product_of_rest(const struct heed_thin_product *product) {
+    enum { REST_ROWS = 64 };
+    float rest[REST_ROWS * VF_LANES];
+    for (int64_t row = 0; row < product->k; row += REST_ROWS) {
+        const int64_t rows = min_i64(REST_ROWS, product->k - row);
+        widen_rows(type_at(product->type, product->b, row * product->ldb), product->type, product->ldb, rows, product->columns,
+                   rest, VF_LANES);
+        thin_product_of_vectors(&(struct heed_thin_product){.rows = product->rows,
+                                                            .columns = product->columns,
+                                                            .k = rows,
+                                                            .a = product->a + row,
+                                                            .lda = product->lda,
+                                                            .b = rest,
+                                                            .ldb = VF_LANES,
+                                                            .c = product->c,
+                                                            .ldc = product->ldc,
+                                                            .continues = product->continues || row > 0});
     }
 }
 
 static void thin_product(const struct heed_thin_product *product) {
+    const int whole = product->type == HEED_F32 ? product->columns : product->columns / VF_LANES * VF_LANES;
     struct heed_thin_product part = *product;
-    if (product->type == HEED_F32) {
-        thin_product_of_floats(product);
-        return;
-    }
-    for (int j = 0; j < product->columns; j += WIDENED_COLUMNS) {
-        part.columns = smaller(WIDENED_COLUMNS, product->columns - j);
-        part.b = type_at(product->type, product->b, j);
-        part.c = product->c + j;
-        WITH_STORED_TYPE(product->type, thin_product_widened(TYPE, &part));
-    }
+    part.columns = whole;
+    if (whole > 0)
+        thin_product_of_vectors(&part);
+    part.columns = product->columns - whole;
+    part.b = type_at(product->type, product->b, whole);
+    part.c = product->c + whole;
+    if (part.columns > 0)
+        thin_product_of_rest(&part);
 }
 
 /* Rows of b that are transposed at a time, and elements of each: 16 KiB. */
@@ -278,7 +277,7 @@ INLINE void thin_turn(const enum heed_type type, const void *b, int64_t ldb, con
             UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
                 j + i >= first && j + i < rows ? load_type_n(type, type_at(type, b, (j + i) * ldb + p), depth - p) : v_zero();
             for (; ahead && (row - j) * depth < (p + VF_LANES) * VF_LANES; row++)
-                for (int at = 0; at < bytes; at += HEED_LINE * (int)sizeof(float))
+                for (int at = 0; at < bytes; at += LINE_BYTES)
                     __builtin_prefetch(ahead + row * ahead_step + at, 0, 2);
             v_transpose(r);
             UNROLL for (int i = 0; i < VF_LANES; i++) v_store(turned + (p + i) * TURNED_ROWS + j, r[i]);
@@ -303,15 +302,16 @@ INLINE void thin_product_transposed_of(const enum heed_type type, const struct h
             else
                 thin_turn(type, b, product->ldb, skipped, columns, depth, ahead, ahead_step, turned);
             const bool in_one_piece = type == HEED_F32 && ahead_step == depth * type_bytes(type);
-            thin_tiles(&split, &(struct thin_window){.k = depth,
-                                                     .a = product->a + p,
-                                                     .lda = product->lda,
-                                                     .b = turned,
-                                                     .ldb = TURNED_ROWS,
-                                                     .c = product->c + j,
-                                                     .ldc = product->ldc,
-                                                     .continues = product->continues || p > 0,
-                                                     .ahead = {in_one_piece ? (const void *)ahead : NULL, 0}});
+            thin_tiles(HEED_F32, &split,
+                       &(struct thin_window){.k = depth,
+                                             .a = product->a + p,
+                                             .lda = product->lda,
+                                             .b = turned,
+                                             .ldb = TURNED_ROWS,
+                                             .c = product->c + j,
+                                             .ldc = product->ldc,
+                                             .continues = product->continues || p > 0,
+                                             .ahead = {in_one_piece ? (const void *)ahead : NULL, 0}});
             ahead += ahead ? TURNED_DEPTH * type_bytes(type) : 0;
         }
     }
