@@ -211,7 +211,7 @@ struct format_error format_error(const struct format_run *run, const struct form
     const int64_t n = against->queries * FORMAT_DIM;
     for (int64_t i = 0; i < n; i++) {
         const double e = fabs((double)run->output[i] - against->output[i]) / against->column[i % FORMAT_DIM];
-        error.max = fmax(error.max, e);
+        error.max = e > error.max ? e : error.max; /* gcc 12 for AArch64 breaks down on a loop of fmax */
         error.rms += e * e;
     }
     error.rms = sqrt(error.rms / (double)n);

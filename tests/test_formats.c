@@ -26,10 +26,13 @@ static double storing(enum heed_type type, double x, double most) {
     }
 }
 
+/* By comparison, for gcc 12 for AArch64 breaks down on a loop of fmax. */
+static double larger_of(double a, double b) { return a > b ? a : b; }
+
 static double largest(const float *row) {
     double most = 0;
     for (int64_t d = 0; d < FORMAT_DIM; d++)
-        most = fmax(most, fabs((double)row[d]));
+        most = larger_of(most, fabs((double)row[d]));
     return most;
 }
 
@@ -57,7 +60,7 @@ static void weight_variances(const struct format_case *c, const struct format *f
     const double *p = c->weights + i * c->keys;
     double max = 0;
     for (int64_t j = 0; j < c->keys; j++)
-        max = fmax(max, p[j]);
+        max = larger_of(max, p[j]);
     for (int64_t j = 0; j < c->keys; j++) {
         const double argument = p[j] > 0 ? log(max / p[j]) : 0;
         variance[j] = score_variance(c, format, i, j) + U * U * (argument * argument + 5);
