@@ -81,6 +81,8 @@ uint16_t half_of(enum heed_type type, float x);
 float float_of_half(enum heed_type type, uint16_t x);
 void round_floats(enum heed_type type, float *x, int64_t n);
 enum heed_type any_type(struct rng *rng);
+/* Whether denormals of f16 are numbers where those of floats are 0, as processors promise.  qemu 7.2 makes zeros of both. */
+bool f16_ignores_flushing(void);
 /* By the definition: what integers that stand for n floats are multiplied by. */
 float scale_of_bytes(const float *x, int64_t n);
 /* Rows become what HEED_I8 holds exactly: integers times a scale of few bits, which the definition finds again. */

@@ -221,6 +221,9 @@ struct attention_case case_of(const struct choice *choice, int64_t work, struct 
                       (enum heed_type)choice->level[OPT_QUERY_TYPE], (enum heed_type)choice->level[OPT_KEY_TYPE],
                       (enum heed_type)choice->level[OPT_VALUE_TYPE], (enum heed_type)choice->level[OPT_OUTPUT_TYPE]});
     c.request.compute = (enum heed_compute)choice->level[OPT_COMPUTE];
+    for (int i = OPT_QUERY_TYPE; i <= OPT_OUTPUT_TYPE; i++)
+        if (choice->level[i] == HEED_F16 && !f16_ignores_flushing())
+            c.request.compute = HEED_COMPUTE_F32;
     choose_sight(&c, choice, rng);
     choose_mask(&c, choice, rng);
     choose_bias(&c, choice, rng);

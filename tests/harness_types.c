@@ -1,4 +1,5 @@
 /* Cases of attention stored in 16 bits, and their results as floats; harness_attention.h says what for. */
+#include "cpu.h"
 #include "harness_attention.h"
 
 #include <math.h>
@@ -19,6 +20,17 @@ void round_floats(enum heed_type type, float *x, int64_t n) {
 }
 
 enum heed_type any_type(struct rng *rng) { return (enum heed_type)rng_range(rng, HEED_F32, HEED_F16); }
+
+bool f16_ignores_flushing(void) {
+    const uint16_t least = 1;
+    float wide;
+    const uint64_t before = heed_fp_begin();
+    heed_fp_flush(true);
+    heed_kernels_usable(0)->widen_rows(&least, HEED_F16, 1, 1, 1, &wide, 1);
+    heed_fp_flush(false);
+    heed_fp_end(before);
+    return wide != 0;
+}
 
 void round_output(const struct attention_case *c, struct attention_result *result) {
     if (c->wants[OUTPUT])

@@ -18,7 +18,8 @@ struct elements {
 };
 
 static struct elements new_elements(struct rng *rng, enum fill mode, int64_t n) {
-    struct elements e = {.type = (enum heed_type)rng_range(rng, HEED_F32, HEED_F16), .values = new_filled(rng, mode, n)};
+    const enum heed_type last = f16_ignores_flushing() ? HEED_F16 : HEED_BF16;
+    struct elements e = {.type = (enum heed_type)rng_range(rng, HEED_F32, last), .values = new_filled(rng, mode, n)};
     round_floats(e.type, e.values, n);
     e.data = malloc((size_t)(n * type_bytes(e.type)) + 1);
     ck_assert(e.data);
