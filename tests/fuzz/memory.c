@@ -65,13 +65,18 @@ void memory_free(struct memory *memory) {
     memory->count = 0;
 }
 
+/* The block that a pointer points into, else the one at whose end it is: blocks may lie side by side, without a byte between. */
 static struct block *block_of(const struct memory *memory, const void *pointer) {
+    const struct block *ends_there = NULL;
     for (int i = 0; i < memory->count; i++) {
         const struct block *block = &memory->blocks[i];
-        if ((uintptr_t)pointer >= (uintptr_t)block->data && (uintptr_t)pointer <= (uintptr_t)block->data + block->bytes)
+        const uintptr_t offset = (uintptr_t)pointer - (uintptr_t)block->data;
+        if (offset < block->bytes)
             return (struct block *)block;
+        if (offset == block->bytes)
+            ends_there = block;
     }
-    return NULL;
+    return (struct block *)ends_there;
 }
 
 size_t memory_room(const struct memory *memory, const void *pointer) {
