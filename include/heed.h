@@ -58,20 +58,20 @@ struct heed_exec {
     void *cancel_context;
 };
 
-/* How the elements of a tensor are stored.  Arithmetic is that of floats: inputs become floats exactly, so that a result has the
- * bits which the same values stored as floats give, and an output of 16 bits is the float output rounded to nearest even: denormals
- * too, beyond the range to infinity, any NaN to the one quiet NaN, 0x7fc0 or 0x7e00. */
+/* How the elements of a tensor are stored.  Inputs become floats exactly, so that a result has the bits which the same values
+ * stored as floats give, and an output of 16 bits is the float output rounded to nearest even: denormals too, beyond the range to
+ * infinity, any NaN to the one quiet NaN, 0x7fc0 or 0x7e00. */
 enum heed_type {
     HEED_F32 = 0,
     HEED_BF16, /* the upper half of a float */
     HEED_F16,  /* IEEE 754's binary16 */
-    HEED_I8    /* signed bytes, times a scale for many of them: keys and values of a cache */
+    HEED_I8    /* signed bytes, times a scale for many of them: keys and values of a cache, nothing else */
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
  * data[b * batch_stride + h * head_stride + t * token_stride + d], data being of `type`.  BHSD, BSHD and packed QKV all fit
  * without a copy.  Strides are at least 0; an input may repeat itself through a stride of 0; an output's rows may not overlap each
- * other.  A function that takes no other type than HEED_F32 says so by its message. */
+ * other.  "Of any type" below means HEED_F32, HEED_BF16 or HEED_F16; where nothing is said, it must be HEED_F32. */
 struct heed_input {
     const void *data;
     int64_t batch_stride, head_stride, token_stride;
