@@ -101,24 +101,6 @@ INLINE void v_transpose(vf r[VF_LANES]) {
 
 INLINE vh v_load_half(const uint16_t *p) { return vld1_u16(p); }
 INLINE void v_store_half(uint16_t *p, vh x) { vst1_u16(p, x); }
-INLINE vh v_load_half_n(const uint16_t *p, int64_t n) {
-    uint16_t lanes[VF_LANES] = {0};
-    if (n >= VF_LANES)
-        return v_load_half(p);
-    for (int64_t i = 0; i < n; i++)
-        lanes[i] = p[i];
-    return v_load_half(lanes);
-}
-INLINE void v_store_half_n(uint16_t *p, vh x, int64_t n) {
-    uint16_t lanes[VF_LANES];
-    if (n >= VF_LANES) {
-        v_store_half(p, x);
-        return;
-    }
-    v_store_half(lanes, x);
-    for (int64_t i = 0; i < n; i++)
-        p[i] = lanes[i];
-}
 INLINE vf v_widen_bf16(vh x) { return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(x), 16)); }
 /* Half of the last place that stays, less one, plus one if that place is odd. */
 INLINE vh v_round_bf16(vf x) {
@@ -133,29 +115,13 @@ INLINE vf v_load_i8(const int8_t *p) {
     memcpy(&bytes, p, sizeof bytes);
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(bytes)))));
 }
-INLINE vf v_load_i8_n(const int8_t *p, int64_t n) {
-    int8_t lanes[VF_LANES] = {0};
-    if (n >= VF_LANES)
-        return v_load_i8(p);
-    for (int64_t i = 0; i < n; i++)
-        lanes[i] = p[i];
-    return v_load_i8(lanes);
-}
 INLINE void v_store_i8(int8_t *p, vf x) {
     const int16x4_t halves = vmovn_s32(vcvtnq_s32_f32(x));
     const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(vmovn_s16(vcombine_s16(halves, halves))), 0);
     memcpy(p, &bytes, sizeof bytes);
 }
-INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {
-    int8_t lanes[VF_LANES];
-    if (n >= VF_LANES) {
-        v_store_i8(p, x);
-        return;
-    }
-    v_store_i8(lanes, x);
-    for (int64_t i = 0; i < n; i++)
-        p[i] = lanes[i];
-}
+
+#include "../part_lanes.h"
 
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
     uint32_t lanes[VF_LANES] = {1, 1, 1, 1};

@@ -105,24 +105,6 @@ INLINE void v_transpose(vf r[VF_LANES]) {
 
 INLINE vh v_load_half(const uint16_t *p) { return _mm_loadu_si128((const __m128i *)p); }
 INLINE void v_store_half(uint16_t *p, vh x) { _mm_storeu_si128((__m128i *)p, x); }
-INLINE vh v_load_half_n(const uint16_t *p, int64_t n) {
-    uint16_t lanes[VF_LANES] = {0};
-    if (n >= VF_LANES)
-        return v_load_half(p);
-    for (int64_t i = 0; i < n; i++)
-        lanes[i] = p[i];
-    return v_load_half(lanes);
-}
-INLINE void v_store_half_n(uint16_t *p, vh x, int64_t n) {
-    uint16_t lanes[VF_LANES];
-    if (n >= VF_LANES) {
-        v_store_half(p, x);
-        return;
-    }
-    v_store_half(lanes, x);
-    for (int64_t i = 0; i < n; i++)
-        p[i] = lanes[i];
-}
 INLINE vf v_widen_bf16(vh x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)); }
 /* Half of the last place that stays, less one, plus one if that place is odd. */
 INLINE vh v_round_bf16(vf x) {
@@ -135,29 +117,13 @@ INLINE vf v_widen_f16(vh x) { return _mm256_cvtph_ps(x); }
 INLINE vh v_round_f16(vf x) { return _mm256_cvtps_ph(v_one_nan(x), _MM_FROUND_TO_NEAREST_INT); }
 
 INLINE vf v_load_i8(const int8_t *p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p))); }
-INLINE vf v_load_i8_n(const int8_t *p, int64_t n) {
-    int8_t lanes[VF_LANES] = {0};
-    if (n >= VF_LANES)
-        return v_load_i8(p);
-    for (int64_t i = 0; i < n; i++)
-        lanes[i] = p[i];
-    return v_load_i8(lanes);
-}
 INLINE void v_store_i8(int8_t *p, vf x) {
     const __m256i wide = _mm256_cvtps_epi32(x);
     const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
     _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(halves, halves));
 }
-INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {
-    int8_t lanes[VF_LANES];
-    if (n >= VF_LANES) {
-        v_store_i8(p, x);
-        return;
-    }
-    v_store_i8(lanes, x);
-    for (int64_t i = 0; i < n; i++)
-        p[i] = lanes[i];
-}
+
+#include "../part_lanes.h"
 
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) {
     uint8_t bytes[VF_LANES] = {1, 1, 1, 1, 1, 1, 1, 1};
