@@ -47,7 +47,7 @@ LIB_OBJ = $(call objects,src/*.c arch/scalar/scalar.c $(ARCH_SRC))
 REFERENCE_OBJ = $(call objects,src/reference/*.c)
 TOOL_OBJ = $(call objects,examples/heed/*.c)
 TEST_OBJ = $(filter-out $(addprefix $(OBJ)/tests/,exp_sweep.o accuracy.o),$(call objects,tests/*.c))
-FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c)
+FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c tests/stored.c)
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
 EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
@@ -98,7 +98,7 @@ $(B)/tests/check: $(TEST_OBJ) $(OBJ)/tool.a $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/check: LIBS += $(CHECK_LIBS) -pthread
 $(B)/tests/check-exp: $(OBJ)/tests/exp_sweep.o $(B)/libheed.a
 $(B)/tests/check-exp: LIBS += -pthread
-$(B)/tests/accuracy: $(addprefix $(OBJ)/,tests/accuracy.o tests/formats.o reference.a) $(B)/libheed.a
+$(B)/tests/accuracy: $(addprefix $(OBJ)/,tests/accuracy.o tests/formats.o tests/stored.o reference.a) $(B)/libheed.a
 $(B)/tests/check-fuzz: $(filter-out %/libfuzzer.o,$(FUZZ_OBJ)) $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/fuzz: $(filter-out %/main.o,$(FUZZ_OBJ)) $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/fuzz: LIBS += -fsanitize=fuzzer

@@ -2,6 +2,7 @@
 #include "formats.h"
 
 #include "reference/reference.h"
+#include "stored.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -92,15 +93,10 @@ void format_case_free(struct format_case *c) {
 
 static int64_t bytes_of(enum heed_type type) { return type == HEED_F32 ? 4 : 2; }
 
-static uint16_t half_of(enum heed_type type, float x) {
-    return type == HEED_BF16 ? ref_round_bf16((double)x) : ref_round_f16((double)x);
-}
-
 static float value_at(enum heed_type type, const void *data, int64_t i) {
     if (type == HEED_F32)
         return ((const float *)data)[i];
-    const uint16_t half = ((const uint16_t *)data)[i];
-    return (float)(type == HEED_BF16 ? ref_widen_bf16(half) : ref_widen_f16(half));
+    return float_of_half(type, ((const uint16_t *)data)[i]);
 }
 
 /* Rows of the case in that type; *values: what they then hold. */

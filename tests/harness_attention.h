@@ -5,6 +5,7 @@
 
 #include "harness.h"
 #include "reference/reference.h"
+#include "stored.h"
 
 /* What comes out of a request. */
 enum result_part { OUTPUT, WEIGHTS, LSE, SCORES, STATE_OUTPUT, STATE_MAX, STATE_SUM, MASS, RESULT_PARTS };
@@ -76,17 +77,9 @@ void describe_attention(const struct attention_case *c, const char *name, const 
 
 /* --- Types: harness_types.c --- */
 
-/* By the definition: the number that is nearest. */
-uint16_t half_of(enum heed_type type, float x);
-float float_of_half(enum heed_type type, uint16_t x);
-void round_floats(enum heed_type type, float *x, int64_t n);
 enum heed_type any_type(struct rng *rng);
 /* Whether denormals of f16 are numbers where those of floats are 0, as processors promise.  qemu 7.2 makes zeros of both. */
 bool f16_ignores_flushing(void);
-/* By the definition: what integers that stand for n floats are multiplied by. */
-float scale_of_bytes(const float *x, int64_t n);
-/* Rows become what HEED_I8 holds exactly: integers times a scale of few bits, which the definition finds again. */
-void round_to_bytes(float *x, int64_t rows, int64_t width);
 /* Stores the case in these types, to which its inputs are rounded, keys and values of HEED_I8 in a cache; and the result as its
  * output's type has it. */
 void use_types(struct attention_case *c, struct attention_types types);

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-double gamma_of(int64_t n) { return (double)n * U / (1 - (double)n * U); }
-
 struct spread spread_of(const double *p, const double *e, int64_t n) {
     struct spread sum = {.low = -(double)n * FLUSH, .high = (double)n * FLUSH};
     for (int64_t j = 0; j < n; j++) {

@@ -8,19 +8,7 @@
 #define HEED_TESTS_HARNESS_BOUNDS_H
 
 #include "harness_attention.h"
-
-#define U    0x1p-24
-#define TINY 0x1p-149
-/* HEED_COMPUTE_BF16 rounds factors to 8 bits, each by B of them at most, and what is below 2^-126 becomes 0, scales of integers
- * too. */
-#define B         0x1p-8
-#define TINY_BF16 0x1p-118
-/* exp2 is 0 below -126, so a weight is off by up to 2^-126, in units of the largest one; with room for the factors that come after.
- */
-#define FLUSH 0x1p-124
-#define LOG2E 1.4426950408889634
-
-double gamma_of(int64_t n);
+#include "roundings.h"
 
 /* Softmax weights p[j] whose unnormalised logarithms, to base 2, are each off by at most e[j]: what their sum, 1, may be instead.
  */

@@ -10,13 +10,12 @@
 #include "internal.h"
 #include "onnx_cases.h"
 #include "reference/reference.h"
+#include "roundings.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define U 0x1p-24
 
 /* What a case lists of outputs, as heed writes them: output like the case's Y, matrix its qk_matmul_output. */
 struct outputs {

@@ -172,7 +172,7 @@ static bool append_may_be_validated(const struct memory *memory, const void *req
 
 /* Bit by bit, but for a NaN that was computed. */
 static void must_be(enum heed_type type, const char *stored, float want, bool computed, const char *what, int64_t d) {
-    const uint16_t half = type == HEED_F32 ? 0 : fuzz_half(type, want);
+    const uint16_t half = type == HEED_F32 ? 0 : half_of(type, want);
     const float got = fuzz_value(type, stored, 0);
     if (memcmp(stored, type == HEED_F32 ? (const void *)&want : (const void *)&half, (size_t)bytes_of(type)) != 0 &&
         !(computed && isnan(got) && isnan(want)))
@@ -182,7 +182,7 @@ static void must_be(enum heed_type type, const char *stored, float want, bool co
 /* Elements of a key or a value, `apart` from each other, and the scale of those of HEED_I8. */
 static void must_be_row(enum heed_type type, const char *stored, int64_t apart, const char *scale, const float *want, int64_t n,
                         int64_t computed, const char *what) {
-    const float exact = fuzz_scale(want, n);
+    const float exact = scale_of_bytes(want, n);
     if (type == HEED_I8)
         must_be(HEED_F32, scale, exact, true, what, -1);
     for (int64_t d = 0; d < n; d++) {
@@ -242,7 +242,7 @@ static void fill_elements(struct rng *rng, enum fill mode, enum heed_type type, 
         fuzz_fail("no memory");
     fill(rng, mode, floats, n);
     for (int64_t i = 0; i < n; i++) {
-        const uint16_t half = type == HEED_F32 ? 0 : fuzz_half(type, floats[i]);
+        const uint16_t half = type == HEED_F32 ? 0 : half_of(type, floats[i]);
         memcpy((char *)data + i * bytes_of(type), type == HEED_F32 ? (const void *)&floats[i] : (const void *)&half,
                (size_t)bytes_of(type));
     }

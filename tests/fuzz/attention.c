@@ -105,7 +105,7 @@ static void must_be_merged(const struct heed_output *view, const float *merged, 
             (b > 0 ? b * view->batch_stride : 0) + (h > 0 ? h * view->head_stride : 0) + (i > 0 ? i * view->token_stride : 0);
         for (int64_t d = 0; d < width; d++) {
             const float got = fuzz_value(view->type, view->data, at + d), exact = merged[row * width + d];
-            const uint16_t half = view->type == HEED_F32 ? 0 : fuzz_half(view->type, exact);
+            const uint16_t half = view->type == HEED_F32 ? 0 : half_of(view->type, exact);
             const float want = view->type == HEED_F32 ? exact : fuzz_value(view->type, &half, 0);
             if (memcmp(&got, &want, sizeof got) != 0)
                 fuzz_fail("merged %s of sequence %lld, head %lld, token %lld, column %lld: %a, but attention has %a", name,

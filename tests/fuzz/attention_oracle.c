@@ -4,20 +4,12 @@
  *
  * u = 2^-24, gamma(n) = n u / (1 - n u), and an underflow is off by TINY, as there. */
 #include "fuzz.h"
+#include "roundings.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define U    0x1p-24
-#define TINY 0x1p-149
-/* HEED_COMPUTE_BF16: of a rounded factor, and of what becomes 0. */
-#define B         0x1p-8
-#define TINY_BF16 0x1p-118
-#define FLUSH     0x1p-124
-#define LOG2E     1.4426950408889634
-#define F16_MOST  65504.0
-
-static double gamma_of(int64_t n) { return (double)n * U / (1 - (double)n * U); }
+#define F16_MOST 65504.0
 
 static double *new_array(int64_t n) {
     double *x = calloc((size_t)n + 1, sizeof *x);

@@ -4,21 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-uint16_t fuzz_half(enum heed_type type, float x) {
-    return type == HEED_BF16 ? ref_round_bf16((double)x) : ref_round_f16((double)x);
-}
-
-static float value_of_half(enum heed_type type, uint16_t half) {
-    const double x = type == HEED_BF16 ? ref_widen_bf16(half) : ref_widen_f16(half);
-    return isnan(x) ? __builtin_nanf("") : (float)x;
-}
-
 float fuzz_value(enum heed_type type, const void *data, int64_t i) {
     uint16_t half;
     if (type == HEED_F32)
         return ((const float *)data)[i];
     memcpy(&half, (const char *)data + i * (int64_t)sizeof half, sizeof half);
-    return value_of_half(type, half);
+    return float_of_half(type, half);
 }
 
 /* Where row (b, h, t) begins, without strides that its index does not ask for. */
@@ -26,44 +17,20 @@ static int64_t row_at(const int64_t stride[3], int64_t b, int64_t h, int64_t t) 
     return (b > 0 ? b * stride[0] : 0) + (h > 0 ? h * stride[1] : 0) + (t > 0 ? t * stride[2] : 0);
 }
 
-float fuzz_scale(const float *row, int64_t width) {
-    float largest = 0;
-    for (int64_t d = 0; d < width; d++) {
-        if (!isfinite(row[d]))
-            return __builtin_nanf("");
-        largest = fmaxf(largest, fabsf(row[d]));
-    }
-    return fmaxf(largest / 127, 0x1p-126f);
-}
-
-/* Integers times a scale of so few bits that the product is exact, and the definition finds both again. */
-static void round_to_bytes(struct attention_fuzz *f, float *row, int64_t width) {
-    float scale = fuzz_scale(row, width);
-    uint32_t bits;
-    memcpy(&bits, &scale, sizeof bits);
-    bits &= ~0x7fu;
-    memcpy(&scale, &bits, sizeof bits);
-    for (int64_t d = 0; d < width; d++)
-        row[d] = isnan(scale) ? scale : nearbyintf(row[d] / scale) * scale;
-    f->moderate &= !isnan(scale);
-}
-
 void fuzz_round(struct attention_fuzz *f, enum heed_type type, float *row, int64_t width) {
-    if (type == HEED_I8) {
-        round_to_bytes(f, row, width);
-        return;
-    }
-    for (int64_t d = 0; d < width; d++) {
-        row[d] = value_of_half(type, fuzz_half(type, row[d]));
+    if (type == HEED_I8)
+        round_to_bytes(row, 1, width);
+    else
+        round_floats(type, row, width);
+    for (int64_t d = 0; d < width; d++)
         f->moderate &= isfinite(row[d]);
-    }
 }
 
 /* A row becomes what the type can hold, and is stored in it. */
 static void store_row(struct attention_fuzz *f, enum heed_type type, float *from, char *to, int64_t width) {
     fuzz_round(f, type, from, width);
     for (int64_t d = 0; d < width; d++) {
-        const uint16_t half = fuzz_half(type, from[d]);
+        const uint16_t half = half_of(type, from[d]);
         memcpy(to + d * (int64_t)sizeof half, &half, sizeof half);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "reference/reference.h"
+#include "stored.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,9 +122,6 @@ enum heed_type fuzz_take_cache_type(struct input *in);
 /* Some tensors stored in 16 bits: attention_types.c.  The plain request then has what these hold, but the same output. */
 void make_types(struct input *in, struct attention_fuzz *f);
 enum heed_type fuzz_take_type(struct input *in); /* of 16 bits */
-uint16_t fuzz_half(enum heed_type type, float x);
-/* What the integers of a row of HEED_I8 are multiplied by. */
-float fuzz_scale(const float *row, int64_t width);
 /* A row becomes what the type can hold. */
 void fuzz_round(struct attention_fuzz *f, enum heed_type type, float *row, int64_t width);
 float fuzz_value(enum heed_type type, const void *data, int64_t i);

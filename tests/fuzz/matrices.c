@@ -1,13 +1,11 @@
 /* heed_gemm, with heed_gemm_pack_b, and heed_softmax. */
 #include "fuzz.h"
+#include "roundings.h"
 #include "types.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-
-#define U    0x1p-24
-#define TINY 0x1p-149
 
 static double *new_array(int64_t n) {
     double *x = malloc((size_t)n * sizeof *x + 1);

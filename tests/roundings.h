@@ -1,0 +1,20 @@
+/* The units of error that bounds are made of, for tests and the fuzzer; harness_bounds.h says how. */
+#ifndef HEED_TESTS_ROUNDINGS_H
+#define HEED_TESTS_ROUNDINGS_H
+
+#include "internal.h"
+
+#define U    0x1p-24
+#define TINY 0x1p-149
+/* HEED_COMPUTE_BF16 rounds factors to 8 bits, each by B of them at most, and what is below 2^-126 becomes 0, scales of integers
+ * too. */
+#define B         0x1p-8
+#define TINY_BF16 0x1p-118
+/* exp2 is 0 below -126, so a weight is off by up to 2^-126, in units of the largest one; with room for the factors that come after.
+ */
+#define FLUSH 0x1p-124
+#define LOG2E 1.4426950408889634
+
+INLINE double gamma_of(int64_t n) { return (double)n * U / (1 - (double)n * U); }
+
+#endif
