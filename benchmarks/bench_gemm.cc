@@ -20,18 +20,23 @@ const Shape all_shapes[] = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 20
 const Shape scalar_shapes[] = {{128, 768, 768}, {64, 64, 64}, {16, 16, 16}, {3, 3, 4}};
 const Shape brief_shapes[] = {{67, 130, 100}, {64, 64, 64}, {1, 300, 200}};
 
-/* With packed weights of bf16, and activations of either type. */
+/* With packed weights of bf16, and activations of either type, or in pairs of both. */
 const Shape bf16_shapes[] = {{512, 512, 512}, {128, 768, 768}, {512, 768, 3072}, {1, 4096, 4096}, {8, 4096, 4096}};
 const Shape brief_bf16_shapes[] = {{67, 130, 100}, {1, 300, 200}};
 
 struct Types {
     heed_type a, b;
+    heed_compute compute;
 };
-const Types floats = {HEED_F32, HEED_F32}, weights_of_bf16 = {HEED_F32, HEED_BF16}, both_of_bf16 = {HEED_BF16, HEED_BF16};
+const Types floats = {HEED_F32, HEED_F32, HEED_COMPUTE_F32}, weights_of_bf16 = {HEED_F32, HEED_BF16, HEED_COMPUTE_F32},
+            both_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_F32}, pairs_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16};
 
 int64_t bytes_of(heed_type type) { return type == HEED_F32 ? 4 : 2; }
 std::string name_of(heed_type type) { return type == HEED_F32 ? "f32" : "bf16"; }
-std::string name_of(Types types) { return types.a == types.b ? name_of(types.a) : name_of(types.a) + "x" + name_of(types.b); }
+std::string name_of(Types types) {
+    const std::string name = types.a == types.b ? name_of(types.a) : name_of(types.a) + "x" + name_of(types.b);
+    return name + (types.compute == HEED_COMPUTE_BF16 ? "_pairs" : "");
+}
 
 /* Random numbers of the type in (-1, 1): a bf16 is the upper half of a float. */
 class Matrix : public Buffer {
@@ -53,17 +58,18 @@ class Matrix : public Buffer {
 };
 
 /* |computed - exact| <= k u / (1 - k u) * sum |a||b| for a chain of k fused multiply-adds (Higham, Accuracy and Stability of
- * Numerical Algorithms, 2002, section 3.1); here u is 2^-24 and the factors are below 1 in size. */
-Tolerance tolerance(int64_t k) {
-    double terms = static_cast<double>(k);
-    return {1.01 * terms * terms / 16777216.0, 0};
+ * Numerical Algorithms, 2002, section 3.1); here u is 2^-24 and the factors are below 1 in size.  In pairs each is first rounded to
+ * bf16, which moves it by at most 2^-8 of it. */
+Tolerance tolerance(int64_t k, heed_compute compute) {
+    double terms = static_cast<double>(k), rounded = compute == HEED_COMPUTE_BF16 ? terms / 127 : 0;
+    return {1.01 * terms * terms / 16777216.0 + rounded, 0};
 }
 
 class Gemm : public Work {
   public:
     Gemm(Shape shape, bool packed, Types types)
         : a_(shape.m * shape.k, types.a, 1), b_(shape.n * shape.k, types.b, 2), c_(shape.m * shape.n), gemm_{} {
-        gemm_.a_type = types.a, gemm_.b_type = types.b;
+        gemm_.a_type = types.a, gemm_.b_type = types.b, gemm_.compute = types.compute;
         gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
         gemm_.alpha = 1;
         gemm_.a = a_.data(), gemm_.lda = shape.k;
@@ -104,7 +110,7 @@ std::string Gemm::check() {
         if (heed_gemm(&one, &scalar_exec) != HEED_OK)
             return heed_error_message();
         ref_gemm(&one, exact.data());
-        std::string wrong = compare_row(row, c_.data() + row * gemm_.ldc, scalar, exact, tolerance(gemm_.k));
+        std::string wrong = compare_row(row, c_.data() + row * gemm_.ldc, scalar, exact, tolerance(gemm_.k, gemm_.compute));
         if (!wrong.empty())
             return wrong;
     }
@@ -141,7 +147,7 @@ void add_gemm(const Plan &plan) {
             if (is_scalar(isa))
                 continue;
             for (const Shape &shape : plan.brief ? list(brief_bf16_shapes) : list(bf16_shapes))
-                for (Types types : {weights_of_bf16, both_of_bf16})
+                for (Types types : {weights_of_bf16, both_of_bf16, pairs_of_bf16})
                     add_shape(shape, true, types, isa, threads);
         }
 }

@@ -4,7 +4,8 @@
  * from where all row tiles use them; a stays where it is, one strip of rows in L1 at a time.  What comes after a tile is fetched
  * during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
  *
- * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k. */
+ * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
+ * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors. */
 #include "gemm.h"
 
 #include "cache_sizes.h"
@@ -35,6 +36,7 @@ struct gemm_run {
     const struct heed_gemm *request;
     const struct heed_exec *exec;
     const struct heed_kernels *kernels;
+    bool pairs;
     int64_t k, block_k; /* block_k: a multiple of HEED_LINE */
     int64_t task_rows, task_columns;
     int64_t column_tasks;
@@ -64,8 +66,12 @@ struct gemm_block {
 /* b in place needs whole vectors: its last columns may not reach to the end of one. */
 static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
     const struct heed_gemm *request = run->request;
-    return !request->transpose_b && request->b_type == HEED_F32 && columns % run->kernels->lanes == 0 && rows <= DIRECT_ROWS;
+    return !request->transpose_b && request->b_type == HEED_F32 && !run->pairs && columns % run->kernels->lanes == 0 &&
+           rows <= DIRECT_ROWS;
 }
+
+/* Of a block's k, what the factors have. */
+static int64_t k_of_factors(const struct gemm_block *block) { return min_i64(block->k, block->run->request->k - block->start); }
 
 static void load_b(struct gemm_block *block, float *scratch) {
     const struct heed_gemm *request = block->run->request;
@@ -74,7 +80,8 @@ static void load_b(struct gemm_block *block, float *scratch) {
         block->ldb = request->ldb;
         return;
     }
-    block->b = heed_gemm_load_b(request, block->run->kernels, block->column, (int)block->columns, block->start, block->k, scratch);
+    block->b = heed_gemm_load_b(request, block->run->kernels, block->column, (int)block->columns, block->start, k_of_factors(block),
+                                scratch);
     block->ldb = HEED_PANEL;
 }
 
@@ -82,8 +89,12 @@ static void load_b(struct gemm_block *block, float *scratch) {
 static void load_a(struct gemm_block *block, float *scratch) {
     const struct heed_gemm *request = block->run->request;
     if (request->transpose_a) {
-        block->run->kernels->pack_transposed(type_at(request->a_type, request->a, block->start * request->lda + block->row),
-                                             request->a_type, request->lda, block->rows, (int)block->k, scratch);
+        const struct heed_kernels *kernels = block->run->kernels;
+        const int64_t k = k_of_factors(block);
+        kernels->pack_transposed(type_at(request->a_type, request->a, block->start * request->lda + block->row), request->a_type,
+                                 request->lda, block->rows, (int)k, scratch);
+        if (block->run->pairs)
+            kernels->pair_queries(scratch, HEED_F32, HEED_PANEL, block->rows, k, 1.0f, scratch, HEED_PANEL);
         block->a = scratch;
         block->lda = HEED_PANEL;
     } else {
@@ -98,7 +109,7 @@ static struct gemm_next next_block(const struct gemm_block *block, int64_t colum
     const struct heed_gemm *request = block->run->request;
     const bool down = block->start + block->k < block->run->k;
     const int64_t column = down ? block->column : block->column + block->columns, start = down ? block->start + block->k : 0;
-    const int64_t k = min_i64(block->run->block_k, block->run->k - start), columns = min_i64(HEED_PANEL, column_end - column);
+    const int64_t k = min_i64(block->run->block_k, request->k - start), columns = min_i64(HEED_PANEL, column_end - column);
     const bool few = block->rows <= FEW_ROWS;
     if (columns <= 0 || k <= 0 || block->columns > HEED_PANEL || (few && !request->packed_b))
         return (struct gemm_next){0};
@@ -198,14 +209,21 @@ static void multiply_block(struct gemm_block *block, int64_t column_end, float *
     } while (block->start < run->k);
 }
 
-/* Rows of a as floats: where they are, or widened. */
+/* Whether rows of op(a) are widened, or made pairs, beforehand. */
+static bool widens_rows(const struct gemm_run *run) {
+    return run->k > 0 && !run->request->transpose_a && (run->request->a_type != HEED_F32 || run->pairs);
+}
+
+/* Rows of a as floats: where they are, or in scratch. */
 static void load_rows_of_a(struct gemm_block *block, float *scratch) {
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
-    block->rows_of_a = request->a_type == HEED_F32 ? rows : scratch;
-    block->lda = request->a_type == HEED_F32 ? request->lda : workspace_round(request->k);
-    if (request->a_type != HEED_F32)
+    block->rows_of_a = widens_rows(run) ? scratch : rows;
+    block->lda = widens_rows(run) ? workspace_round(request->k) : request->lda;
+    if (run->pairs)
+        run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, block->lda);
+    else if (widens_rows(run))
         run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
 }
 
@@ -228,8 +246,7 @@ static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t colu
     return true;
 }
 
-static bool run_task(void *context, int64_t task, int worker) {
-    const struct gemm_run *run = context;
+static bool multiply_task(const struct gemm_run *run, int64_t task, int worker) {
     const struct heed_gemm *request = run->request;
     float *workspace = run->workspace + worker * run->worker_floats;
     const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
@@ -243,6 +260,16 @@ static bool run_task(void *context, int64_t task, int worker) {
             return false;
     }
     return true;
+}
+
+static bool run_task(void *context, int64_t task, int worker) {
+    const struct gemm_run *run = context;
+    if (run->pairs)
+        heed_fp_flush(true);
+    const bool done = multiply_task(run, task, worker);
+    if (run->pairs)
+        heed_fp_flush(false);
+    return done;
 }
 
 /* Columns are cut first: each task then packs its own part of b once.  Rows are cut where there are too few columns. */
@@ -271,11 +298,6 @@ static int64_t plan_block_k(const struct gemm_run *run) {
     return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), HEED_LINE);
 }
 
-/* Rows of op(a) are widened beforehand. */
-static bool widens_rows(const struct gemm_run *run) {
-    return run->k > 0 && !run->request->transpose_a && run->request->a_type != HEED_F32;
-}
-
 /* Their sums take a quarter of L2.  Where rows of a are widened, blocks are alike in size, for a short last one would have all of b
  * loaded for few rows. */
 static int64_t plan_block_rows(const struct gemm_run *run) {
@@ -289,7 +311,8 @@ static int64_t plan_block_rows(const struct gemm_run *run) {
 
 static int64_t plan_block_columns(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
-    const bool wide = run->task_rows <= DIRECT_ROWS && !request->packed_b && !request->transpose_b && request->b_type == HEED_F32;
+    const bool wide =
+        run->task_rows <= DIRECT_ROWS && !request->packed_b && !request->transpose_b && request->b_type == HEED_F32 && !run->pairs;
     return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
 }
 
@@ -297,7 +320,7 @@ static int64_t plan_workspace(struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     const bool blocked = run->k > run->block_k, thin = heed_gemm_is_thin(request, run->kernels);
     const int64_t block_k = min_i64(run->k, run->block_k);
-    run->sums_at = request->packed_b && request->b_type == HEED_F32 ? 0 : workspace_round(block_k * HEED_PANEL);
+    run->sums_at = request->packed_b && request->b_type == HEED_F32 && !run->pairs ? 0 : workspace_round(block_k * HEED_PANEL);
     run->c_at = run->sums_at + (blocked ? workspace_round(run->block_rows * run->block_columns) : 0);
     run->a_at = run->c_at + (request->c_type == HEED_F32 ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
     if (thin)
@@ -309,8 +332,10 @@ static int64_t plan_workspace(struct gemm_run *run) {
 
 static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_exec *exec,
                                      const struct heed_kernels *kernels) {
-    struct gemm_run run = {.request = request, .exec = exec, .kernels = kernels, .k = heed_gemm_reads_ab(request) ? request->k : 0};
+    struct gemm_run run = {.request = request, .exec = exec, .kernels = kernels, .pairs = request->compute == HEED_COMPUTE_BF16};
     struct heed_workspace workspace;
+    if (heed_gemm_reads_ab(request))
+        run.k = run.pairs ? round_up(request->k, 2) : request->k;
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)max_i64(run.k, 1);
     const int64_t tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, flops));
     const int workers = heed_schedule_workers(exec, tasks, flops);

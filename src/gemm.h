@@ -21,8 +21,8 @@ enum {
 /* Element (start, column) of op(b), packed or not; column is a multiple of HEED_PANEL if it is packed. */
 const void *heed_gemm_packed_at(const struct heed_gemm *request, int64_t column, int64_t start);
 const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int64_t start);
-/* Rows [start, start + k) of `columns` columns as floats with leading dimension HEED_PANEL: in scratch, of as many floats, or where
- * they are packed. */
+/* Rows [start, start + k) of `columns` columns as floats with leading dimension HEED_PANEL, or as pairs of them, k then rounded up
+ * to even and start being even: in scratch, of as many floats, or where they are packed. */
 const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
                               int64_t start, int64_t k, float *scratch);
 

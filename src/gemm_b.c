@@ -1,5 +1,5 @@
-/* The second factor of a product, weights as a rule: packed once in the type that they have, and widened a block at a time, for all
- * rows that a task multiplies with it. */
+/* The second factor of a product, weights as a rule: packed once in the type that they have, and widened or made pairs a block at a
+ * time, for all rows that a task multiplies with it. */
 #include <string.h>
 
 #include "cpu.h"
@@ -31,11 +31,27 @@ const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int6
                    request->transpose_b ? column * request->ldb + start : start * request->ldb + column);
 }
 
+static void load_pairs(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
+                       int64_t start, int64_t k, float *scratch) {
+    if (request->packed_b) {
+        kernels->pair_rows(heed_gemm_packed_at(request, column, start), request->b_type, HEED_PANEL, k, HEED_PANEL, false, scratch,
+                           HEED_PANEL);
+    } else if (request->transpose_b) {
+        kernels->pack_transposed(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, scratch);
+        kernels->pair_rows(scratch, HEED_F32, HEED_PANEL, k, HEED_PANEL, false, scratch, HEED_PANEL);
+    } else {
+        kernels->pair_rows(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, false, scratch,
+                           HEED_PANEL);
+    }
+}
+
 const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
                               int64_t start, int64_t k, float *scratch) {
-    if (request->packed_b && request->b_type == HEED_F32)
+    if (request->packed_b && request->b_type == HEED_F32 && request->compute == HEED_COMPUTE_F32)
         return heed_gemm_packed_at(request, column, start);
-    if (request->packed_b)
+    if (request->compute == HEED_COMPUTE_BF16)
+        load_pairs(request, kernels, column, columns, start, k, scratch);
+    else if (request->packed_b)
         kernels->pack(heed_gemm_packed_at(request, column, start), request->b_type, HEED_PANEL, k, HEED_PANEL, scratch);
     else if (request->transpose_b)
         kernels->pack_transposed(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, scratch);

@@ -22,6 +22,8 @@ static enum heed_status check_types(const struct heed_gemm *request) {
     if (check_type("a_type", request->a_type, is_of_floats(request->a_type), "HEED_F32, HEED_BF16 or HEED_F16") ||
         check_type("c_type", request->c_type, is_of_floats(request->c_type), "HEED_F32, HEED_BF16 or HEED_F16"))
         return HEED_INVALID_ARGUMENT;
+    if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16))
+        return HEED_INVALID_ARGUMENT;
     return check_b_type(request);
 }
 

@@ -10,7 +10,8 @@
 
 /* A single row of packed floats is as quick by tiles, of any width; other types are widened a window at a time. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (request->m > HEED_GEMM_FEW_ROWS || request->transpose_a || !heed_gemm_reads_ab(request))
+    if (request->m > HEED_GEMM_FEW_ROWS || request->transpose_a || !heed_gemm_reads_ab(request) ||
+        request->compute != HEED_COMPUTE_F32)
         return false;
     if (request->b_type != HEED_F32)
         return true;

@@ -12,15 +12,20 @@ static enum fill finite_fill(struct rng *rng, bool typical) {
 }
 
 /* c = alpha * chain + beta * c: k roundings in the chain, one of alpha's product, one of the final fma.  So
- * |error| <= gamma(k + 2) (|alpha| sum |a| |b| + |beta c|), and TINY for each of them. */
-static void check_gemm(struct rng *rng, const struct heed_exec *exec, struct accuracy *accuracy) {
+ * |error| <= gamma(k + 2) (|alpha| sum |a| |b| + |beta c|), and TINY for each of them.
+ *
+ * In pairs factors are rounded first, which makes of each product one within (1 + B)^2 of it; a factor, c or a result that becomes
+ * 0 was less than 2^-126, and meets the other factor, or alpha or beta; doubled for the factors that come after. */
+static void check_gemm(struct rng *rng, const struct heed_exec *exec, enum heed_compute compute, struct accuracy *accuracy) {
+    const bool pairs = compute == HEED_COMPUTE_BF16;
     int64_t m = rng_range(rng, 1, 20), n = rng_range(rng, 1, 70),
             k = rng_range(rng, 0, 1) ? rng_range(rng, 0, 600) : rng_range(rng, 0, 9);
     bool typical = accuracy->typical = rng_range(rng, 0, 1);
     enum fill mode_a = finite_fill(rng, typical), mode_b = finite_fill(rng, typical);
     float *a = new_filled(rng, mode_a, m * k), *b = new_filled(rng, mode_b, k * n), *c = new_filled(rng, FILL_NORMAL, m * n);
     double *want = new_doubles(m * n);
-    struct heed_gemm g = {.m = m, .n = n, .k = k, .alpha = 1.7f, .a = a, .lda = k, .b = b, .ldb = n, .c = c, .ldc = n};
+    struct heed_gemm g = {
+        .m = m, .n = n, .k = k, .alpha = 1.7f, .compute = compute, .a = a, .lda = k, .b = b, .ldb = n, .c = c, .ldc = n};
     g.beta = rng_range(rng, 0, 1) ? -0.3f : 0.0f;
     float *before = new_floats(m * n);
     for (int64_t i = 0; i < m * n; i++)
@@ -30,10 +35,17 @@ static void check_gemm(struct rng *rng, const struct heed_exec *exec, struct acc
              fill_name(mode_b));
     ck_assert_int_eq(heed_gemm(&g, exec), HEED_OK);
     for (int64_t i = 0; i < m * n; i++) {
-        double terms = fabs((double)g.beta * (double)before[i]);
-        for (int64_t p = 0; p < k; p++)
-            terms += fabs((double)g.alpha * (double)a[i / n * k + p] * (double)b[p * n + i % n]);
-        must(accuracy_add(accuracy, c[i], want[i], gamma_of(k + 3) * terms + (double)(2 * k + 2) * TINY, terms));
+        const double beta_term = fabs((double)g.beta * (double)before[i]), alpha = fabs((double)g.alpha);
+        double products = 0, factors = 0;
+        for (int64_t p = 0; p < k; p++) {
+            const double x = fabs((double)a[i / n * k + p]), y = fabs((double)b[p * n + i % n]);
+            products += alpha * x * y;
+            factors += x + y;
+        }
+        const double rounded = pairs ? (2 * B + B * B) * products : 0, terms = beta_term + products + rounded;
+        const double flushed = pairs ? 0x1p-125 * (alpha * (factors + (double)k + 1) + fabs((double)g.beta) + 2) : 0;
+        must(accuracy_add(accuracy, c[i], want[i], rounded + flushed + gamma_of(k + 3) * terms + (double)(2 * k + 2) * TINY,
+                          beta_term + products));
     }
     free(a);
     free(b);
@@ -76,10 +88,13 @@ static void check_softmax(struct rng *rng, const struct heed_exec *exec, struct 
 START_TEST(test_gemm_accuracy) {
     struct rng rng = rng_for("gemm accuracy", _i);
     const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name};
-    struct accuracy accuracy = {0};
+    struct accuracy accuracy = {0}, of_pairs = {0};
     for (int64_t i = 0; i < test_count(200); i++)
-        check_gemm(&rng, &exec, &accuracy);
+        check_gemm(&rng, &exec, HEED_COMPUTE_F32, &accuracy);
+    for (int64_t i = 0; i < test_count(200); i++)
+        check_gemm(&rng, &exec, HEED_COMPUTE_BF16, &of_pairs);
     accuracy_print(&accuracy, "gemm", exec.isa);
+    accuracy_print(&of_pairs, "bf16 gemm", exec.isa);
 }
 END_TEST
 

@@ -41,11 +41,13 @@ static void take_in(struct pass *pass, const char *name, const float *result, in
                   name, hash, e->hash);
 }
 
+static const char *compute_name(enum heed_compute compute) { return compute == HEED_COMPUTE_BF16 ? " bf16" : ""; }
+
 static void gemm_bits(struct pass *pass, const struct heed_gemm *sizes, enum fill mode, const struct heed_exec *exec) {
     struct heed_gemm g = *sizes;
     char name[128];
-    snprintf(name, sizeof name, "gemm/%" PRId64 "x%" PRId64 "x%" PRId64 "_%c%c/%s", g.m, g.n, g.k, g.transpose_a ? 't' : 'n',
-             g.transpose_b ? 't' : 'n', fill_name(mode));
+    snprintf(name, sizeof name, "gemm%s/%" PRId64 "x%" PRId64 "x%" PRId64 "_%c%c/%s", compute_name(g.compute), g.m, g.n, g.k,
+             g.transpose_a ? 't' : 'n', g.transpose_b ? 't' : 'n', fill_name(mode));
     struct rng rng = rng_fixed(name);
     float *a = new_filled(&rng, mode, g.m * g.k), *b = new_filled(&rng, FILL_NORMAL, g.k * g.n),
           *c = new_filled(&rng, mode, g.m * g.n);
@@ -59,7 +61,7 @@ static void gemm_bits(struct pass *pass, const struct heed_gemm *sizes, enum fil
     free(c);
 }
 
-static void all_gemm_bits(struct pass *pass, const struct heed_exec *exec) {
+static void all_gemm_bits(struct pass *pass, enum heed_compute compute, const struct heed_exec *exec) {
     static const int64_t shapes[][3] = {{1, 1, 1},    {3, 3, 4},    {7, 65, 3},   {13, 17, 257},
                                         {64, 64, 64}, {1, 300, 77}, {50, 9, 600}, {33, 130, 1}};
     static const enum fill modes[] = {FILL_NORMAL, FILL_CANCEL, FILL_DENORMAL, FILL_ZEROS, FILL_NAN};
@@ -71,6 +73,7 @@ static void all_gemm_bits(struct pass *pass, const struct heed_exec *exec) {
                                           .k = shapes[s][2],
                                           .alpha = m % 2 ? 1 : 0.7f,
                                           .beta = s % 2 ? 0 : -1.1f,
+                                          .compute = compute,
                                           .transpose_a = (s + m) % 2,
                                           .transpose_b = (s + m) / 2 % 2},
                       modes[m], exec);
@@ -125,8 +128,8 @@ static void attention_bits(struct pass *pass, const struct heed_attention *s, en
     char name[128], part[160];
     snprintf(name, sizeof name,
              "attention%s/B%" PRId64 "_H%" PRId64 "_KV%" PRId64 "_Q%" PRId64 "_K%" PRId64 "_D%" PRId64 "_V%" PRId64 "_%s/%s",
-             s->compute == HEED_COMPUTE_BF16 ? " bf16" : "", s->batch, s->num_heads, s->num_kv_heads, s->query_tokens,
-             s->key_tokens, s->head_dim, s->value_dim, kinds[s->causal ? 1 + (int)s->alignment : 0], fill_name(mode));
+             compute_name(s->compute), s->batch, s->num_heads, s->num_kv_heads, s->query_tokens, s->key_tokens, s->head_dim,
+             s->value_dim, kinds[s->causal ? 1 + (int)s->alignment : 0], fill_name(mode));
     struct rng rng = rng_fixed(name);
     struct attention_case c = new_attention_case(s, FILL_NORMAL, mode, mode == FILL_NAN ? FILL_NORMAL : mode, &rng);
     struct attention_result result = new_attention_result(&c);
@@ -229,13 +232,14 @@ static void exp2_bits(struct pass *pass) {
 static void all_bits(struct pass *pass) {
     const struct heed_exec exec = {.isa = pass->table->name, .threads = 1};
     exp2_bits(pass);
-    all_gemm_bits(pass, &exec);
+    all_gemm_bits(pass, HEED_COMPUTE_F32, &exec);
     all_softmax_bits(pass, &exec);
     all_attention_bits(pass, HEED_COMPUTE_F32, &exec);
     all_option_bits(pass, &exec);
     all_norm_bits(pass, &exec);
     all_attention_bits(pass, HEED_COMPUTE_BF16, &exec);
     mixed_bits(pass, "bf16 mix", HEED_COMPUTE_BF16, &exec);
+    all_gemm_bits(pass, HEED_COMPUTE_BF16, &exec);
 }
 
 START_TEST(test_bits) {

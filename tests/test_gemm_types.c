@@ -1,5 +1,7 @@
 /* heed_gemm with factors and results of all types: the bits of the same product of floats, made of the widened factors by the
- * scalar kernels and finished here, rounded to the type of c; whatever the instruction set, packed or not, in guarded memory. */
+ * scalar kernels and finished here, rounded to the type of c; whatever the instruction set, packed or not, in guarded memory.  And
+ * in pairs of bf16: the bits of plain loops. */
+#include "cpu.h"
 #include "harness_attention.h"
 #include "internal.h"
 #include "reference/reference.h"
@@ -83,29 +85,72 @@ static void finish_sums(const struct heed_gemm *g, const float *old, float *sums
     }
 }
 
+/* op(a) op(b) of factors rounded to bf16, two p at a time, the odd one first; where there is none, 0. */
+static void multiply_pairs(const struct heed_gemm *g, const float *a, const float *b, float *sums) {
+    const int64_t a_step = g->transpose_a ? g->m : 1, b_step = g->transpose_b ? 1 : g->n;
+    for (int64_t at = 0; at < g->m * g->n; at++) {
+        const float *x = a + at / g->n * (g->transpose_a ? 1 : g->k), *y = b + at % g->n * (g->transpose_b ? g->k : 1);
+        float chain = 0;
+        for (int64_t p = 0; g->alpha != 0 && p < g->k; p += 2) {
+            const bool odd = p + 1 < g->k;
+            chain = fmaf(odd ? x[(p + 1) * a_step] : 0, odd ? y[(p + 1) * b_step] : 0, chain);
+            chain = fmaf(x[p * a_step], y[p * b_step], chain);
+        }
+        sums[at] = chain;
+    }
+}
+
+static void want_pairs(const struct product *p) {
+    const struct heed_gemm *g = &p->request;
+    float *a = new_floats(g->m * g->k), *b = new_floats(g->k * g->n);
+    memcpy(a, p->a, (size_t)(g->m * g->k) * sizeof *a);
+    memcpy(b, p->b, (size_t)(g->k * g->n) * sizeof *b);
+    round_floats(HEED_BF16, a, g->m * g->k);
+    round_floats(HEED_BF16, b, g->k * g->n);
+    const uint64_t callers = heed_fp_begin();
+    heed_fp_flush(true);
+    multiply_pairs(g, a, b, p->want);
+    finish_sums(g, p->c, p->want);
+    heed_fp_flush(false);
+    heed_fp_end(callers);
+    free(a);
+    free(b);
+}
+
+static void want_floats(const struct product *p) {
+    struct heed_gemm g = p->request;
+    g.a_type = g.b_type = g.c_type = HEED_F32;
+    g.alpha = g.alpha != 0, g.beta = 0;
+    g.a = p->a, g.lda = g.transpose_a ? g.m : g.k;
+    g.b = p->b, g.ldb = g.transpose_b ? g.k : g.n;
+    g.c = p->want, g.ldc = g.n;
+    ck_assert_msg(heed_gemm(&g, &(struct heed_exec){.isa = "scalar", .threads = 1}) == HEED_OK, "%s", heed_error_message());
+    finish_sums(&p->request, p->c, p->want);
+}
+
+static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute) {
+    const enum heed_type type = any_type(rng);
+    return type == HEED_F16 && compute == HEED_COMPUTE_BF16 && !f16_ignores_flushing() ? HEED_BF16 : type;
+}
+
 static struct product new_product(struct rng *rng) {
     static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY};
-    struct product p = {.request = {.alpha = factors[rng_range(rng, 0, 5)],
+    const enum heed_compute compute = rng_range(rng, 0, 1) ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32;
+    struct product p = {.request = {.compute = compute,
+                                    .alpha = factors[rng_range(rng, 0, 5)],
                                     .beta = factors[rng_range(rng, 0, 5)],
                                     .transpose_a = rng_range(rng, 0, 3) == 0,
                                     .transpose_b = rng_range(rng, 0, 1),
-                                    .a_type = any_type(rng),
-                                    .b_type = any_type(rng),
-                                    .c_type = any_type(rng)}};
+                                    .a_type = type_of_product(rng, compute),
+                                    .b_type = type_of_product(rng, compute),
+                                    .c_type = type_of_product(rng, compute)}};
     struct heed_gemm *g = &p.request;
     choose_sizes(rng, g);
     p.a = new_values(rng, g->a_type, g->m * g->k);
     p.b = new_values(rng, g->b_type, g->k * g->n);
     p.c = new_values(rng, g->c_type, g->m * g->n);
     p.want = new_floats(g->m * g->n);
-    struct heed_gemm plain = *g;
-    plain.a_type = plain.b_type = plain.c_type = HEED_F32;
-    plain.alpha = g->alpha != 0, plain.beta = 0;
-    plain.a = p.a, plain.lda = g->transpose_a ? g->m : g->k;
-    plain.b = p.b, plain.ldb = g->transpose_b ? g->k : g->n;
-    plain.c = p.want, plain.ldc = g->n;
-    ck_assert_msg(heed_gemm(&plain, &(struct heed_exec){.isa = "scalar", .threads = 1}) == HEED_OK, "%s", heed_error_message());
-    finish_sums(g, p.c, p.want);
+    (compute == HEED_COMPUTE_BF16 ? want_pairs : want_floats)(&p);
     return p;
 }
 
@@ -128,9 +173,10 @@ static void run(const struct product *p, struct heed_exec exec, bool packed, str
         g.packed_b = panels.data;
         g.b = NULL;
     }
-    describe("gemm of types", exec.isa, "%lld x %lld x %lld, %s x %s to %s, alpha %g, beta %g, transpose %d %d%s, %d threads",
+    describe("gemm of types", exec.isa, "%lld x %lld x %lld, %s x %s to %s%s, alpha %g, beta %g, transpose %d %d%s, %d threads",
              (long long)g.m, (long long)g.n, (long long)g.k, type_name(g.a_type), type_name(g.b_type), type_name(g.c_type),
-             (double)g.alpha, (double)g.beta, g.transpose_a, g.transpose_b, packed ? ", packed" : "", exec.threads);
+             g.compute == HEED_COMPUTE_BF16 ? " in pairs" : "", (double)g.alpha, (double)g.beta, g.transpose_a, g.transpose_b,
+             packed ? ", packed" : "", exec.threads);
     ck_assert_msg(heed_gemm(&g, &exec) == HEED_OK, "%s", heed_error_message());
     must_hold(&c, p->want);
     must_hold(&a, p->a);
