@@ -185,6 +185,13 @@ struct heed_kv_cache {
     int64_t pages_per_sequence;
     const int32_t *page_table; /* NULL: as above; entries of pages that a call has no use for are not looked at */
     int64_t table_stride;
+    /* NULL, or [num_kv_heads, head_dim] numbers c, finite and more than 0, the same in all calls on this cache; each call looks at
+     * all of them.  Element d of a key of head h is stored as key / c[h * head_dim + d], after rope, and queries are multiplied by
+     * them, which gives the same scores.  For HEED_I8, where some channels are larger than others in most tokens: a key's one scale
+     * is that of its largest element, beside which small ones keep few bits.  The largest |key| of each channel in a calibration
+     * run will do, taken after rope, or before it the larger one of the two channels that rope turns into each other; best as
+     * powers of two, by which multiplication and division are exact. */
+    const float *key_channel_scales;
 };
 /* Bytes of one page, -1 if a size or a type is not valid or the product overflows. */
 int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);

@@ -66,17 +66,31 @@ static int64_t rows_apart(const struct attention_block *block, int64_t row) {
     return group == 1 ? left : min_i64(left, group - (block->first + row) % group);
 }
 
+/* Queries as they meet the keys of a cache that has scales of channels. */
+static void multiply_by_channels(const struct attention_block *block, const float *scales, int64_t rows, const void *query,
+                                 int64_t stride, float *to) {
+    const struct heed_attention *request = block->plan->request;
+    block->kernels->widen_rows(query, request->query.type, stride, rows, request->head_dim, to, block->plan->depth);
+    for (int64_t i = 0; i < rows; i++)
+        block->kernels->scale_row(to + i * block->plan->depth, request->head_dim, scales);
+}
+
 void heed_block_load_queries(const struct attention_block *block, int64_t from, int64_t rows) {
     const struct heed_attention *request = block->plan->request;
     const struct heed_input *view = &request->query;
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, head_dim = request->head_dim;
     const int64_t depth = block->plan->depth;
     const struct heed_kernels *kernels = block->kernels;
+    const float *scales = request->cache ? kv_channel_scales(request->cache, block->kv_head) : NULL;
     for (int64_t i = from, n; i < from + rows; i += n) {
+        const void *query = heed_block_query_row(block, i);
+        float *to = block->query + i * depth;
         n = min_i64(rows_apart(block, i), from + rows - i);
-        (block->plan->pairs ? kernels->pair_queries : kernels->scale_rows)(heed_block_query_row(block, i), view->type, stride, n,
-                                                                           head_dim, block->plan->query_factor,
-                                                                           block->query + i * depth, depth);
+        if (scales)
+            multiply_by_channels(block, scales, n, query, stride, to);
+        (block->plan->pairs ? kernels->pair_queries : kernels->scale_rows)(scales ? to : query, scales ? HEED_F32 : view->type,
+                                                                           scales ? depth : stride, n, head_dim,
+                                                                           block->plan->query_factor, to, depth);
     }
 }
 

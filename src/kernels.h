@@ -237,7 +237,7 @@ struct heed_kernels {
     void (*round_rows)(const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, enum heed_type type, int64_t ldy);
     /* y[i] = x[i] * factor + 0; NaNs become the one NaN. */
     void (*store_row)(const float *x, int64_t n, float factor, float *y);
-    /* y[i][j] = x[i][j] * factor, x of the given type */
+    /* y[i][j] = x[i][j] * factor, x of the given type; y may be x. */
     void (*scale_rows)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float factor, float *y,
                        int64_t ldy);
     /* y[i][j] = x[i][j] * (1 / sum[i]) + 0, rounded to the given type; 0 if sum[i] is 0; NaNs become the one NaN. */
@@ -251,6 +251,7 @@ struct heed_kernels {
     /* Rotary embedding of n pairs: ya[i] = fma(a[i], cos[i], -(b[i] * sin[i])), yb[i] = fma(b[i], cos[i], a[i] * sin[i]); NaNs
      * become the one NaN.  ya may be a, and yb b. */
     void (*rope)(const float *a, const float *b, const float *cos, const float *sin, int64_t n, float *ya, float *yb);
+    void (*divide_row)(float *x, int64_t n, const float *y); /* x[i] /= y[i] */
     /* max |x[i]|, 0 if there are none; the one NaN if any is infinite or NaN. */
     float (*max_size)(const float *x, int64_t n);
     /* y[i] = 2^x[i] for x <= 0: 0 below -126, NaN for NaN; at most 1 ULP from the true value.  What the kernels above use, for

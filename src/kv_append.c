@@ -32,6 +32,7 @@ struct group {
     void *keys; /* in the panel, column of the first token */
     void *values;
     float *key_scales, *value_scales; /* of bytes */
+    const float *channel_scales;      /* of the head; NULL: none */
 };
 
 static void split_pairs(const float *x, int64_t n, float *a, float *b) {
@@ -63,15 +64,27 @@ struct rows {
     const void *data;
     enum heed_type type;
     int64_t ld, n;
+    const float *divisors; /* of each row's n; NULL: none */
 };
 
-/* At most PIECE of them as floats. */
+/* The scales of every step-th channel, n of them; `packed` has room for those that do not lie side by side. */
+static const float *find_divisors(const struct group *group, int64_t channel, int64_t step, int64_t n, float *packed) {
+    if (!group->channel_scales || step == 1)
+        return group->channel_scales ? group->channel_scales + channel : NULL;
+    for (int64_t i = 0; i < n; i++)
+        packed[i] = group->channel_scales[channel + i * step];
+    return packed;
+}
+
+/* At most PIECE of them as floats, divided. */
 static struct rows piece_of(const struct append_run *run, const struct group *group, const struct rows *rows, int64_t from,
                             float *floats) {
     const int64_t n = min_i64(PIECE, rows->n - from);
     const void *data = type_at(rows->type, rows->data, from);
     run->kernels->widen_rows(data, rows->type, rows->ld, group->count, n, floats, PIECE);
-    return (struct rows){floats, HEED_F32, PIECE, n};
+    for (int t = 0; rows->divisors && t < group->count; t++)
+        run->kernels->divide_row(floats + t * PIECE, n, rows->divisors + from);
+    return (struct rows){floats, HEED_F32, PIECE, n, NULL};
 }
 
 /* What is stored in bytes is measured first: largest[t] becomes the size of token t's largest element, or NaN. */
@@ -106,15 +119,15 @@ static void divide_by_scales(const struct append_run *run, const struct group *g
             memset(floats, 0, (size_t)n * sizeof *floats);
 }
 
-/* Keys become lines of the panel, the first one line number `line`, then every step-th.  Other types than floats are rounded as
- * lines, many elements at once. */
+/* Keys become lines of the panel, the first one line number `line`, then every step-th.  What is divided, or of other types than
+ * floats, is stored as lines, many elements at once. */
 static void store_lines(const struct append_run *run, const struct group *group, const struct rows *rows, const float *factors,
                         int64_t line, int64_t step) {
     const int64_t width = run->layout.width;
     const enum heed_type type = run->request->cache->key_type;
     void *to = type_at_output(type, group->keys, line * width);
     float floats[GROUP * PIECE], lines[PIECE * GROUP];
-    if (type == HEED_F32) {
+    if (type == HEED_F32 && !rows->divisors) {
         run->kernels->store_keys(rows->data, rows->type, rows->ld, rows->n, group->count, to, step * width);
         return;
     }
@@ -134,16 +147,18 @@ static void take_turned(const struct append_run *run, const struct group *group,
     const int64_t step = rope->interleaved ? 2 : 1, other = rope->interleaved ? 1 : rope->pairs;
     for (int64_t from = 0; from < rope->pairs; from += PIECE) {
         const int64_t n = min_i64(PIECE, rope->pairs - from);
-        float a[GROUP][PIECE], b[GROUP][PIECE];
+        float a[GROUP][PIECE], b[GROUP][PIECE], scales_a[PIECE], scales_b[PIECE];
         for (int t = 0; t < group->count; t++)
             turn(run, group, t, from, n, a[t], b[t]);
-        const struct rows first = {a[0], HEED_F32, PIECE, n}, second = {b[0], HEED_F32, PIECE, n};
+        const int64_t first_a = from * step, first_b = first_a + other;
+        const struct rows first = {a[0], HEED_F32, PIECE, n, find_divisors(group, first_a, step, n, scales_a)},
+                          second = {b[0], HEED_F32, PIECE, n, find_divisors(group, first_b, step, n, scales_b)};
         if (measures) {
             measure(run, group, &first, factors);
             measure(run, group, &second, factors);
         } else {
-            store_lines(run, group, &first, factors, from * step, step);
-            store_lines(run, group, &second, factors, from * step + other, step);
+            store_lines(run, group, &first, factors, first_a, step);
+            store_lines(run, group, &second, factors, first_b, step);
         }
     }
 }
@@ -152,7 +167,7 @@ static void store_keys(const struct append_run *run, const struct group *group) 
     const struct heed_input *view = &run->request->key;
     const int64_t turned = 2 * run->request->rope.pairs;
     const struct rows rest = {type_at(view->type, group->key, turned), view->type, view->token_stride,
-                              run->request->cache->head_dim - turned};
+                              run->request->cache->head_dim - turned, find_divisors(group, turned, 1, 0, NULL)};
     float factors[GROUP] = {0};
     if (run->request->cache->key_type == HEED_I8) {
         take_turned(run, group, true, factors);
@@ -167,7 +182,7 @@ static void store_values(const struct append_run *run, const struct group *group
     const struct heed_input *view = &run->request->value;
     const enum heed_type type = run->request->cache->value_type;
     const int64_t value_dim = run->request->cache->value_dim, ld = run->layout.value_ld;
-    const struct rows rows = {group->value, view->type, view->token_stride, value_dim};
+    const struct rows rows = {group->value, view->type, view->token_stride, value_dim, NULL};
     float floats[GROUP * PIECE], factors[GROUP] = {0};
     if (type == HEED_F32)
         run->kernels->widen_rows(rows.data, rows.type, rows.ld, group->count, value_dim, group->values, ld);
@@ -207,6 +222,7 @@ static void append_tokens(const struct append_run *run, int64_t b, int64_t head,
         group.values = kv_value(cache, &run->layout, b, head, group.position);
         group.key_scales = kv_key_scale(cache, &run->layout, b, head, group.position);
         group.value_scales = kv_value_scale(cache, &run->layout, b, head, group.position);
+        group.channel_scales = kv_channel_scales(cache, head);
         store_keys(run, &group);
         store_values(run, &group);
     }

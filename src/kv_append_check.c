@@ -80,7 +80,10 @@ static enum heed_status check_memory(const struct heed_kv_append *request, const
     for (int i = 0; i < INPUTS; i++)
         if (heed_region_check(&inputs[i]) || heed_region_check_apart(&cache[HEED_KV_DATA], &inputs[i]))
             return HEED_INVALID_ARGUMENT;
-    return heed_region_check_apart(&cache[HEED_KV_DATA], &cache[HEED_KV_TABLE]);
+    for (int i = HEED_KV_TABLE; i < HEED_KV_REGIONS; i++)
+        if (heed_region_check_apart(&cache[HEED_KV_DATA], &cache[i]))
+            return HEED_INVALID_ARGUMENT;
+    return HEED_OK;
 }
 
 static enum heed_status check_starts(const struct heed_kv_append *request) {

@@ -1,6 +1,7 @@
 /* What a key/value cache may be, and how large its pages are. */
 #include "kv_cache.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 #include "error.h"
@@ -83,6 +84,16 @@ static enum heed_status check_pages(const struct heed_kv_cache *cache, int64_t b
                      (long long)cache->num_pages, (long long)batch, (long long)cache->pages_per_sequence);
 }
 
+/* On every call: a thousand of them take 0.5 us, and tables of pages are looked through as well. */
+static enum heed_status check_channels(const struct heed_kv_cache *cache) {
+    const int64_t count = cache->key_channel_scales ? cache->num_kv_heads * cache->head_dim : 0;
+    for (int64_t i = 0; i < count; i++)
+        if (!(cache->key_channel_scales[i] > 0.0f && cache->key_channel_scales[i] < INFINITY))
+            return heed_fail(HEED_INVALID_ARGUMENT, "cache.key_channel_scales[%lld] is %g, must be finite and more than 0",
+                             (long long)i, (double)cache->key_channel_scales[i]);
+    return HEED_OK;
+}
+
 enum heed_status heed_kv_cache_check(const struct heed_kv_cache *cache, int64_t batch,
                                      struct heed_region regions[HEED_KV_REGIONS]) {
     if (!cache)
@@ -103,9 +114,16 @@ enum heed_status heed_kv_cache_check(const struct heed_kv_cache *cache, int64_t 
                                                   .count = {1, 1, cache->page_table ? batch : 0},
                                                   .stride = {0, 0, cache->table_stride},
                                                   .stride_name = {"", "", ""}};
-    if (heed_region_check(&regions[HEED_KV_DATA]))
-        return HEED_INVALID_ARGUMENT;
-    return heed_region_check(&regions[HEED_KV_TABLE]);
+    regions[HEED_KV_CHANNELS] = (struct heed_region){.name = "cache.key_channel_scales",
+                                                     .data = cache->key_channel_scales,
+                                                     .width = cache->head_dim,
+                                                     .count = {1, 1, cache->key_channel_scales ? cache->num_kv_heads : 0},
+                                                     .stride = {0, 0, cache->head_dim},
+                                                     .stride_name = {"", "", ""}};
+    for (int i = 0; i < HEED_KV_REGIONS; i++)
+        if (heed_region_check(&regions[i]))
+            return HEED_INVALID_ARGUMENT;
+    return check_channels(cache);
 }
 
 enum heed_status heed_kv_pages_check(const struct heed_kv_cache *cache, int64_t sequence, int64_t from, int64_t to) {

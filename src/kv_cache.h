@@ -3,6 +3,7 @@
 #define HEED_KV_CACHE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heed.h"
@@ -21,8 +22,8 @@ struct kv_layout {
 /* Types and sizes have been checked one by one; false if a page overflows. */
 bool heed_kv_layout(const struct heed_kv_cache *cache, struct kv_layout *layout);
 
-/* Where a cache lies: its pages, and the table. */
-enum { HEED_KV_DATA, HEED_KV_TABLE, HEED_KV_REGIONS };
+/* Where a cache lies: its pages, the table, and the scales of channels. */
+enum { HEED_KV_DATA, HEED_KV_TABLE, HEED_KV_CHANNELS, HEED_KV_REGIONS };
 
 /* All but the contents of the table: sizes, memory, and room for `batch` sequences; sets regions, each checked. */
 enum heed_status heed_kv_cache_check(const struct heed_kv_cache *cache, int64_t batch, struct heed_region regions[HEED_KV_REGIONS]);
@@ -42,6 +43,11 @@ INLINE int64_t kv_page(const struct heed_kv_cache *cache, int64_t sequence, int6
 INLINE char *kv_head(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
                      int64_t position) {
     return (char *)cache->data + kv_page(cache, sequence, position) * layout->page + head * layout->head;
+}
+
+/* The scales of a head's channels; NULL: none. */
+INLINE const float *kv_channel_scales(const struct heed_kv_cache *cache, int64_t head) {
+    return cache->key_channel_scales ? cache->key_channel_scales + head * cache->head_dim : NULL;
 }
 
 /* The panel of keys that holds a position, in its column position % width. */

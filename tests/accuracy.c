@@ -10,7 +10,6 @@
 
 enum { QUERIES = 32, LENGTHS = 4, AGAINST = 2 };
 static const int64_t lengths[LENGTHS] = {128, 1024, 8192, 32768};
-static const char *const input_names[FORMAT_INPUTS] = {"N(0,1)", "outliers"};
 static const char *const against_names[AGAINST] = {"original", "stored"};
 
 /* Of a format, by inputs, what it is compared with, and length. */
@@ -20,14 +19,19 @@ struct errors {
 
 static void show_progress(const char *format, int inputs, int length) {
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%lld keys, %s, %s ...", (long long)lengths[length], input_names[inputs], format);
+        fprintf(stderr, "\r\033[K%lld keys, %s, %s ...", (long long)lengths[length], format_input_names[inputs], format);
 }
+
+/* Outliers in keys but not in values tell something of scales alone. */
+static bool is_shown(const struct format *format, int inputs) { return inputs != FORMAT_KEY_OUTLIERS || format->key == HEED_I8; }
 
 static bool measure(struct errors errors[], int inputs, int length) {
     struct format_case c;
     bool good = format_case_make(&c, (enum format_inputs)inputs, QUERIES, lengths[length]);
     for (int i = 0; good && i < format_count; i++) {
         struct format_run run;
+        if (!is_shown(&formats[i], inputs))
+            continue;
         show_progress(formats[i].name, inputs, length);
         good = format_run_make(&run, &formats[i], &c);
         if (good) {
@@ -41,7 +45,7 @@ static bool measure(struct errors errors[], int inputs, int length) {
 }
 
 static void print_line(const char *format, int inputs, int against, const struct format_error error[LENGTHS]) {
-    printf("| %s | %s | %s |", format, input_names[inputs], against_names[against]);
+    printf("| %s | %s | %s |", format, format_input_names[inputs], against_names[against]);
     for (int length = 0; length < LENGTHS; length++)
         printf(" %.1e (%.1e) |", error[length].rms, error[length].max);
     printf("\n");
@@ -54,7 +58,7 @@ static void print_table(const struct errors errors[]) {
     printf("\n| --- | --- | --- | --- | --- | --- | --- |\n");
     for (int i = 0; i < format_count; i++)
         for (int inputs = 0; inputs < FORMAT_INPUTS; inputs++)
-            for (int against = 0; against < (formats[i].key == HEED_F32 ? 1 : AGAINST); against++)
+            for (int against = 0; is_shown(&formats[i], inputs) && against < (formats[i].key == HEED_F32 ? 1 : AGAINST); against++)
                 print_line(formats[i].name, inputs, against, errors[i].of[inputs][against]);
 }
 

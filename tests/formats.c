@@ -9,13 +9,15 @@
 #include <string.h>
 
 const struct format formats[] = {
-    {"f32", HEED_F32, HEED_F32, HEED_F32},
-    {"bf16", HEED_BF16, HEED_BF16, HEED_BF16},
-    {"bf16, output f32", HEED_BF16, HEED_BF16, HEED_F32},
-    {"f16", HEED_F16, HEED_F16, HEED_F16},
-    {"f32, cache int8", HEED_F32, HEED_I8, HEED_F32},
+    {"f32", HEED_F32, HEED_F32, HEED_F32, false},
+    {"bf16", HEED_BF16, HEED_BF16, HEED_BF16, false},
+    {"bf16, output f32", HEED_BF16, HEED_BF16, HEED_F32, false},
+    {"f16", HEED_F16, HEED_F16, HEED_F16, false},
+    {"f32, cache int8", HEED_F32, HEED_I8, HEED_F32, false},
+    {"f32, cache int8, channels", HEED_F32, HEED_I8, HEED_F32, true},
 };
 const int format_count = sizeof formats / sizeof *formats;
+const char *const format_input_names[FORMAT_INPUTS] = {"N(0,1)", "outliers in q, k", "outliers"};
 
 /* --- Data --- */
 
@@ -33,11 +35,11 @@ static float normal(uint64_t *state) {
     return (float)(radius * cos(6.283185307179586 * uniform(state)));
 }
 
-static float *make_rows(uint64_t seed, enum format_inputs inputs, int64_t outlier, int64_t rows) {
+static float *make_rows(uint64_t seed, bool outliers, int64_t outlier, int64_t rows) {
     enum { EVERY = 64, FACTOR = 30 };
     float *x = malloc((size_t)(rows * FORMAT_DIM) * sizeof *x);
     for (int64_t i = 0; x && i < rows * FORMAT_DIM; i++)
-        x[i] = normal(&seed) * (inputs == FORMAT_OUTLIERS && i % EVERY == outlier ? FACTOR : 1);
+        x[i] = normal(&seed) * (outliers && i % EVERY == outlier ? FACTOR : 1);
     return x;
 }
 
@@ -75,9 +77,9 @@ static bool solve(struct format_case *c) {
 
 bool format_case_make(struct format_case *c, enum format_inputs inputs, int64_t queries, int64_t keys) {
     *c = (struct format_case){.queries = queries, .keys = keys};
-    c->query = make_rows(1, inputs, 5, queries);
-    c->key = make_rows(2, inputs, 17, keys);
-    c->value = make_rows(3, inputs, 29, keys);
+    c->query = make_rows(1, inputs != FORMAT_NORMAL, 5, queries);
+    c->key = make_rows(2, inputs != FORMAT_NORMAL, 17, keys);
+    c->value = make_rows(3, inputs == FORMAT_OUTLIERS, 29, keys);
     return solve(c);
 }
 
@@ -114,8 +116,20 @@ static void *store(enum heed_type type, const float *x, int64_t rows, float **va
     return data;
 }
 
+/* The power of two that is next above the largest |key| of each channel, or 1. */
+static void find_scales(const struct format_case *c, bool wanted, float scales[FORMAT_DIM]) {
+    for (int64_t d = 0; d < FORMAT_DIM; d++) {
+        float largest = 0;
+        int exponent = 0;
+        for (int64_t j = 0; wanted && j < c->keys; j++)
+            largest = fabsf(c->key[j * FORMAT_DIM + d]) > largest ? fabsf(c->key[j * FORMAT_DIM + d]) : largest;
+        frexpf(largest, &exponent);
+        scales[d] = ldexpf(1, exponent);
+    }
+}
+
 /* A cache of int8 with the rows, all in one page; data NULL on failure. */
-static struct heed_kv_cache append(const struct format_case *c) {
+static struct heed_kv_cache append(const struct format_case *c, const float *scales) {
     const struct heed_attention rows = request_of(c);
     struct heed_kv_cache cache = {.key_type = HEED_I8,
                                   .value_type = HEED_I8,
@@ -124,7 +138,8 @@ static struct heed_kv_cache append(const struct format_case *c) {
                                   .num_kv_heads = 1,
                                   .head_dim = FORMAT_DIM,
                                   .value_dim = FORMAT_DIM,
-                                  .pages_per_sequence = 1};
+                                  .pages_per_sequence = 1,
+                                  .key_channel_scales = scales};
     cache.data = malloc((size_t)heed_kv_page_bytes(&cache));
     const struct heed_kv_append append = {.batch = 1, .tokens = c->keys, .key = rows.key, .value = rows.value, .cache = &cache};
     if (cache.data && heed_kv_append(&append, NULL) != HEED_OK) {
@@ -145,7 +160,7 @@ static bool read_back(const struct heed_kv_cache *cache, struct format_case *c) 
         float key_scale, value_scale;
         memcpy(&key_scale, keys + cache->page_tokens * FORMAT_DIM + t * (int64_t)sizeof(float), sizeof key_scale);
         memcpy(&value_scale, value + cache->page_tokens * FORMAT_DIM + t * (int64_t)sizeof(float), sizeof value_scale);
-        c->key[i] = key_scale * (float)keys[t / 64 * 64 * FORMAT_DIM + d * 64 + t % 64];
+        c->key[i] = key_scale * (float)keys[t / 64 * 64 * FORMAT_DIM + d * 64 + t % 64] * cache->key_channel_scales[d];
         c->value[i] = value_scale * (float)value[i];
     }
     return c->key && c->value;
@@ -177,7 +192,7 @@ static bool run_rows(struct format_run *run, const struct format *format, const 
 }
 
 static bool run_cache(struct format_run *run, const struct format *format, const struct format_case *c, const void *query) {
-    const struct heed_kv_cache cache = append(c);
+    const struct heed_kv_cache cache = append(c, run->scales);
     struct heed_attention request = request_of(c);
     request.query.data = query, request.query.type = format->query;
     request.key = request.value = (struct heed_input){0};
@@ -190,6 +205,7 @@ static bool run_cache(struct format_run *run, const struct format *format, const
 bool format_run_make(struct format_run *run, const struct format *format, const struct format_case *c) {
     *run = (struct format_run){.stored = {.queries = c->queries, .keys = c->keys}};
     void *query = store(format->query, c->query, c->queries, &run->stored.query);
+    find_scales(c, format->scales_channels, run->scales);
     const bool good = query && (format->key == HEED_I8 ? run_cache : run_rows)(run, format, c, query) && solve(&run->stored);
     free(query);
     return good;

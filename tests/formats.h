@@ -8,16 +8,20 @@
 
 #include "heed.h"
 
+#include <stdbool.h>
+
 /* To add one: a line of the table in formats.c. */
 struct format {
     const char *name;
     enum heed_type query, key, output; /* key: of the value too; HEED_I8: both in a cache */
+    bool scales_channels;              /* of keys in the cache, by the power of two next to each channel's largest */
 };
 extern const struct format formats[];
 extern const int format_count;
 
-/* N(0, 1); and the same with every 64th channel of query, key and value 30 times as large, in other places for each. */
-enum format_inputs { FORMAT_NORMAL, FORMAT_OUTLIERS, FORMAT_INPUTS };
+/* N(0, 1); and the same with every 64th channel of query and key, or of all three, 30 times as large, in other places for each. */
+enum format_inputs { FORMAT_NORMAL, FORMAT_KEY_OUTLIERS, FORMAT_OUTLIERS, FORMAT_INPUTS };
+extern const char *const format_input_names[FORMAT_INPUTS];
 
 enum { FORMAT_DIM = 128 };
 
@@ -34,6 +38,7 @@ void format_case_free(struct format_case *c);
 /* A case in a format: the stored numbers, exactly, the oracle's results for them, and heed's output. */
 struct format_run {
     struct format_case stored;
+    float scales[FORMAT_DIM]; /* of channels of keys; 1 where there are none */
     float *output;
 };
 bool format_run_make(struct format_run *run, const struct format *format, const struct format_case *c);

@@ -96,7 +96,8 @@ struct attention_way {
     struct heed_exec exec;
     bool planned; /* heed_attention_plan and heed_attention_run */
     enum cache_kind cache;
-    int64_t page_tokens; /* of CACHE_PAGED */
+    int64_t page_tokens;             /* of CACHE_PAGED */
+    const float *key_channel_scales; /* of the cache; NULL: none.  These may change bits */
 };
 
 /* Runs the case on guarded memory of random layout and placement, stored in its types, and checks everything but the values; rng

@@ -49,8 +49,9 @@ struct bound {
 };
 
 /* The chain of head_dim fmas over q' = q f.  f has at most four roundings (square root and quotient of the scale, log2(e), their
- * product), q' one more, a key's scale one, and a score that is shown two for z ln 2: |error| <= gamma(D + 8) sum |q k| |scale|,
- * plus TINY for each fma, for the key's scale and, times the other one, for each q' and each k that becomes 0. */
+ * product), q' one more, a key's scale one, scales of channels one of q and one of k, and a score that is shown two for z ln 2:
+ * |error| <= gamma(D + 10) sum |q k| |scale|, plus TINY for each fma, for the key's scale and, times the other one, for each q' and
+ * each k that becomes 0. */
 static struct bound bound_raw(const struct row *row, int64_t j) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
@@ -64,7 +65,7 @@ static struct bound bound_raw(const struct row *row, int64_t j) {
         tiny += (1 + fabs((double)key[d]) + fabs((double)query[d] * ref_scale(r))) * tiny_of(r);
     }
     const double factors = factors_error(r);
-    return (struct bound){terms, (gamma_of(r->head_dim + 8) * (1 + factors) + factors) * terms + 2 * tiny};
+    return (struct bound){terms, (gamma_of(r->head_dim + 10) * (1 + factors) + factors) * terms + 2 * tiny};
 }
 
 /* y = cap tanh(x (1 / cap)): the argument has two roundings, which change tanh by no larger factor as t tanh'(t) <= tanh(t); tanh

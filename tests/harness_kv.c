@@ -79,6 +79,20 @@ float kv_get(const void *at) {
     return x;
 }
 
+const float *kv_channels_at(const struct heed_kv_cache *c, int64_t h) {
+    return c->key_channel_scales ? c->key_channel_scales + h * c->head_dim : NULL;
+}
+
+float *new_channel_scales(struct rng *rng, int64_t n, bool powers) {
+    const int most = rng_range(rng, 0, 9) ? 6 : 126;
+    float *x = new_floats(n);
+    for (int64_t i = 0; i < n; i++) {
+        const float mantissa = powers ? 1 : 1 + (float)rng_range(rng, 0, 0xffff) * 0x1p-16f;
+        x[i] = ldexpf(mantissa, (int)rng_range(rng, -most, most));
+    }
+    return x;
+}
+
 /* scale: of HEED_I8. */
 static void put(enum heed_type type, void *at, float x, float scale) {
     const int8_t byte = type == HEED_I8 && !isnan(scale) ? (int8_t)nearbyintf(x * (1.0f / scale)) : 0;
@@ -90,12 +104,19 @@ static void put(enum heed_type type, void *at, float x, float scale) {
            (size_t)element_bytes(type));
 }
 
+static float without_payload(float x) { return isnan(x) ? NAN : x; }
+
 void kv_put_key(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, const float *key) {
-    const float scale = scale_of_bytes(key, c->head_dim);
+    const float *channels = kv_channels_at(c, h);
+    float *divided = copy_floats(key, c->head_dim);
+    for (int64_t d = 0; channels && d < c->head_dim; d++)
+        divided[d] = without_payload(key[d] / channels[d]);
+    const float scale = scale_of_bytes(divided, c->head_dim);
     if (c->key_type == HEED_I8)
         *kv_key_scale_at(c, b, h, position) = scale;
     for (int64_t d = 0; d < c->head_dim; d++)
-        put(c->key_type, kv_key_at(c, b, h, position, d), key[d], scale);
+        put(c->key_type, kv_key_at(c, b, h, position, d), divided[d], scale);
+    free(divided);
 }
 
 void kv_put_value(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t position, const float *value) {
@@ -105,8 +126,6 @@ void kv_put_value(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t p
     for (int64_t d = 0; d < padded_values(c); d++)
         put(c->value_type, kv_value_at(c, b, h, position, d), d < c->value_dim ? value[d] : 0.0f, scale);
 }
-
-static float without_payload(float x) { return isnan(x) ? NAN : x; }
 
 static void turn_plainly(const struct heed_rope *rope, int64_t position, float *x) {
     for (int64_t i = 0; i < rope->pairs; i++) {
@@ -223,6 +242,8 @@ struct append_case any_append_case(struct rng *rng) {
     c.value_type = any_type(rng);
     round_floats(c.key_type, c.key, rows * c.cache.head_dim);
     round_floats(c.value_type, c.value, rows * c.cache.value_dim);
+    if (rng_range(rng, 0, 2) == 0)
+        c.cache.key_channel_scales = new_channel_scales(rng, c.cache.num_kv_heads * c.cache.head_dim, rng_range(rng, 0, 1));
     return c;
 }
 
@@ -230,6 +251,7 @@ void free_append_case(struct append_case *c) {
     free((void *)(uintptr_t)c->append.starts);
     free((void *)(uintptr_t)c->append.positions);
     free((void *)(uintptr_t)c->cache.page_table);
+    free((void *)(uintptr_t)c->cache.key_channel_scales);
     free(c->key);
     free(c->value);
     free(c->cos);
@@ -240,11 +262,12 @@ void describe_append(const struct append_case *c, const char *isa) {
     const struct heed_kv_cache *cache = &c->cache;
     describe("kv_append", isa,
              "B%" PRId64 " H%" PRId64 " T%" PRId64 "%s D%" PRId64 " V%" PRId64 ", pages of %" PRId64 " x %" PRId64
-             "%s, rope %" PRId64 "%s, %s, types %d and %d into %d and %d",
+             "%s%s, rope %" PRId64 "%s, %s, types %d and %d into %d and %d",
              c->append.batch, cache->num_kv_heads, c->append.tokens, c->append.starts ? " packed" : "", cache->head_dim,
              cache->value_dim, cache->page_tokens, cache->pages_per_sequence, cache->page_table ? " by table" : "",
-             c->append.rope.pairs, c->append.rope.interleaved ? " interleaved" : "", fill_name(c->fill), (int)c->key_type,
-             (int)c->value_type, (int)cache->key_type, (int)cache->value_type);
+             cache->key_channel_scales ? ", scales of channels" : "", c->append.rope.pairs,
+             c->append.rope.interleaved ? " interleaved" : "", fill_name(c->fill), (int)c->key_type, (int)c->value_type,
+             (int)cache->key_type, (int)cache->value_type);
 }
 
 /* A [size[0]]...[size[3]] tensor between guard pages; one of halves has no gaps. */
@@ -273,7 +296,8 @@ void run_append(const struct append_case *c, const struct heed_exec *exec, struc
     struct heed_kv_cache cache = c->cache;
     const int64_t floats = kv_cache_floats(&cache), batch = append.starts ? 1 : append.batch;
     const int64_t table = append.rope.positions * append.rope.table_stride;
-    struct tensor memory = matrix(1, floats, floats, any_placement(rng), NULL), inputs[4];
+    const int64_t channels = cache.key_channel_scales ? cache.num_kv_heads * cache.head_dim : 0;
+    struct tensor memory = matrix(1, floats, floats, any_placement(rng), NULL), inputs[5];
     cache.data = memory.data;
     append.cache = &cache;
     append.key =
@@ -286,12 +310,15 @@ void run_append(const struct append_case *c, const struct heed_exec *exec, struc
     inputs[3] = matrix(1, table, table, any_placement(rng), c->sin);
     append.rope.cos = inputs[2].data;
     append.rope.sin = inputs[3].data;
+    inputs[4] = matrix(1, channels, channels, any_placement(rng), cache.key_channel_scales);
+    if (channels > 0)
+        cache.key_channel_scales = inputs[4].data;
     float *poison = copy_floats(memory.data, floats);
     ck_assert_msg(heed_kv_append(&append, exec) == HEED_OK, "%s", heed_error_message());
     memcpy(result, memory.data, (size_t)floats * sizeof *result);
     memcpy(memory.data, poison, (size_t)floats * sizeof *poison);
     must(tensor_unchanged(&memory));
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         must(tensor_unchanged(&inputs[i]));
         tensor_free(&inputs[i]);
     }

@@ -22,7 +22,10 @@ float *kv_key_scale_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, 
 float *kv_value_scale_at(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position);
 /* Element 0 of HEED_F32 there. */
 float kv_get(const void *at);
-/* Stores a key or a value of a token, rounded to the type of the cache, and the zeros behind a value. */
+/* n scales of channels, powers of two or any; and those of a head, NULL if the cache has none. */
+float *new_channel_scales(struct rng *rng, int64_t n, bool powers);
+const float *kv_channels_at(const struct heed_kv_cache *cache, int64_t h);
+/* Stores a key, divided by them, or a value of a token, rounded to the type of the cache, and the zeros behind a value. */
 void kv_put_key(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, const float *key);
 void kv_put_value(const struct heed_kv_cache *cache, int64_t b, int64_t h, int64_t position, const float *value);
 

@@ -269,7 +269,8 @@ static void lay_cache(struct laid_out *l, const struct attention_way *way, const
                                       .value_type = l->types.value,
                                       .num_kv_heads = r->num_kv_heads,
                                       .head_dim = r->head_dim,
-                                      .value_dim = r->value_dim};
+                                      .value_dim = r->value_dim,
+                                      .key_channel_scales = way->key_channel_scales};
     for (int64_t b = 0; b < r->batch; b++)
         ring = max_i64(ring, ref_sequence_of(from, b).keys - keys_in_reach(from, b).begin);
     choose_pages(l, way, from->key_position + ref_columns(from), ring);
@@ -289,6 +290,7 @@ static void lay_cache(struct laid_out *l, const struct attention_way *way, const
     l->cache.data = keep(l, matrix(l->cache.num_pages, page, page, placement_of(l), data))->data;
     if (way->cache == CACHE_PAGED)
         l->cache.page_table = lay_bytes(l, table, (size_t)(r->batch * l->cache.table_stride) * sizeof *table);
+    l->cache.key_channel_scales = lay_floats(l, way->key_channel_scales, r->num_kv_heads * r->head_dim);
     r->cache = &l->cache;
     free(numbers);
     free(table);
@@ -304,7 +306,8 @@ static void lay_out(struct laid_out *l, const struct attention_case *c, const st
     struct heed_attention *r = &l->request;
     const bool bytes = c->types.key == HEED_I8 || c->types.value == HEED_I8;
     const struct attention_way way = {.cache = bytes && asked->cache == CACHE_NONE ? CACHE_LINEAR : asked->cache,
-                                      .page_tokens = asked->page_tokens};
+                                      .page_tokens = asked->page_tokens,
+                                      .key_channel_scales = asked->key_channel_scales};
     *l = (struct laid_out){.request = *from, .rng = rng};
     if (rng)
         l->types = c->types;

@@ -16,6 +16,7 @@ Suite *norm_suite(void);
 Suite *attention_suite(void);
 Suite *attention_small_suite(void);
 Suite *kv_cache_suite(void);
+Suite *kv_channels_suite(void);
 Suite *options_suite(void);
 Suite *options_parts_suite(void);
 Suite *options_hidden_suite(void);

@@ -1,6 +1,7 @@
 /* Bad requests of attention over a cache: its sizes and memory, its pages, and what a ring no longer holds. */
 #include "api_common.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A change of the cache; the next test finds it as it was. */
@@ -40,6 +41,23 @@ START_TEST(test_api_cache_fields) {
     REFUSED_CACHE(cache.data = NULL, "cache.data", "NULL");
     REFUSED_CACHE(cache.data = misaligned(memory + PAGES), "cache.data", "align");
     REFUSED_CACHE(cache.page_table = (const int32_t *)(const void *)misaligned(numbers.page_table), "cache.page_table", "align");
+}
+END_TEST
+
+/* The legal cache has 2 heads of 4 channels. */
+START_TEST(test_api_cache_channels) {
+    static const float zero[] = {1, 2, 3, 0, 5, 6, 7, 8}, negative[] = {1, 2, 3, 4, 5, 6, 7, -0.5f},
+                       infinite[] = {INFINITY, 2, 3, 4, 5, 6, 7, 8}, none[] = {1, 2, 3, 4, 5, NAN, 7, 8},
+                       extreme[] = {0x1p-149f, 0x1.fffffep127f, 3, 4, 5, 6, 7, 8};
+    prepare_cache();
+    REFUSED_CACHE(cache.key_channel_scales = zero, "cache.key_channel_scales[3]", "is 0,");
+    REFUSED_CACHE(cache.key_channel_scales = negative, "cache.key_channel_scales[7]", "is -0.5,");
+    REFUSED_CACHE(cache.key_channel_scales = infinite, "cache.key_channel_scales[0]", "is inf,");
+    REFUSED_CACHE(cache.key_channel_scales = none, "cache.key_channel_scales[5]", "nan,");
+    REFUSED_CACHE(cache.key_channel_scales = misaligned(memory), "cache.key_channel_scales", "align");
+    REFUSED_CACHE((cache.key_channel_scales = extreme, r.output.data = (void *)(uintptr_t)extreme), "output",
+                  "cache.key_channel_scales");
+    ACCEPTED_CACHE(cache.key_channel_scales = extreme);
 }
 END_TEST
 
@@ -95,6 +113,7 @@ END_TEST
 
 void add_cache_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_cache_fields);
+    tcase_add_test(tests, test_api_cache_channels);
     tcase_add_test(tests, test_api_cache_pages);
     tcase_add_test(tests, test_api_cache_rings);
 }

@@ -3,6 +3,7 @@
  * change of that file.
  *
  * HEED_TEST_WRITE_BITS=tests/bits.txt rewrites it.  The names, not the test seed, determine the data. */
+#include "harness_kv.h"
 #include "harness_options.h"
 #include "suites.h"
 
@@ -168,12 +169,17 @@ static void all_attention_bits(struct pass *pass, enum heed_compute compute, con
     }
 }
 
-static void choice_bits(struct pass *pass, const char *name, const struct choice *choice, const struct heed_exec *exec) {
+/* channels: over a cache with scales of channels. */
+static void choice_bits(struct pass *pass, const char *name, const struct choice *choice, bool channels,
+                        const struct heed_exec *exec) {
     struct rng rng = rng_fixed(name);
     struct attention_case c = case_of(choice, 400000, &rng);
     struct attention_result result = new_attention_result(&c);
     describe_attention(&c, name, exec);
-    run_attention(&c, exec, NULL, &result);
+    float *scales = new_channel_scales(&rng, c.request.num_kv_heads * c.request.head_dim, false);
+    const struct attention_way cached = {.exec = *exec, .cache = CACHE_LINEAR, .key_channel_scales = scales};
+    run_attention_way(&c, channels ? &cached : &(struct attention_way){.exec = *exec}, NULL, &result);
+    free(scales);
     for (int part = 0; part < RESULT_PARTS; part++) {
         char text[160];
         snprintf(text, sizeof text, "%s/%s", name, result_part_names[part]);
@@ -197,7 +203,7 @@ static void mixed_bits(struct pass *pass, const char *kind, enum heed_compute co
         choice.level[OPT_COMPUTE] = (int)compute;
         if (choice.level[OPT_SOFTCAP])
             snprintf(name, sizeof name, "options/%s %d with softcap", kind, mix);
-        choice_bits(pass, name, &choice, exec);
+        choice_bits(pass, name, &choice, false, exec);
     }
 }
 
@@ -209,10 +215,54 @@ static void all_option_bits(struct pass *pass, const struct heed_exec *exec) {
             struct choice choice = {.level = {[OPT_SHAPE] = SHAPE_LONG_KEYS, [OPT_CAUSAL] = o == OPT_ALIGNMENT}};
             choice.level[o] = level;
             snprintf(name, sizeof name, "options/%s %s", option_name((enum option)o), level_name((enum option)o, level));
-            choice_bits(pass, name, &choice, exec);
+            choice_bits(pass, name, &choice, false, exec);
         }
     }
     mixed_bits(pass, "mix", HEED_COMPUTE_F32, exec);
+}
+
+/* One sequence appended to a cache with scales of channels. */
+static void append_bits(struct pass *pass, int number, const struct heed_exec *exec) {
+    enum { TOKENS = 21, DIM = 70, PAIRS = 33 };
+    char name[128];
+    snprintf(name, sizeof name, "channels/append %d", number);
+    struct rng rng = rng_fixed(name);
+    struct append_case c = {.append = {.batch = 1, .tokens = TOKENS, .rope = {.pairs = PAIRS, .table_stride = PAIRS}},
+                            .cache = {.key_type = (enum heed_type)(number % 4),
+                                      .value_type = (enum heed_type)(number % 4),
+                                      .num_pages = 2,
+                                      .page_tokens = 16,
+                                      .num_kv_heads = 2,
+                                      .head_dim = DIM,
+                                      .value_dim = 5,
+                                      .pages_per_sequence = 2}};
+    c.append.rope.positions = TOKENS;
+    c.append.rope.interleaved = number / 4;
+    c.key = new_filled(&rng, FILL_NORMAL, 2 * TOKENS * DIM);
+    c.value = new_filled(&rng, FILL_NORMAL, 2 * TOKENS * 5);
+    c.cos = new_filled(&rng, FILL_NORMAL, TOKENS * PAIRS);
+    c.sin = new_filled(&rng, FILL_NORMAL, TOKENS * PAIRS);
+    c.cache.key_channel_scales = new_channel_scales(&rng, 2 * DIM, false);
+    const int64_t floats = kv_cache_floats(&c.cache);
+    float *data = new_floats(floats);
+    describe_append(&c, exec->isa);
+    run_append(&c, exec, &rng, data);
+    take_in(pass, name, data, floats);
+    free(data);
+    free_append_case(&c);
+}
+
+/* What is appended to a cache, and attention over one, both with scales of channels. */
+static void channel_bits(struct pass *pass, const struct heed_exec *exec) {
+    char name[128];
+    for (int i = 0; i < 8; i++)
+        append_bits(pass, i, exec);
+    for (int i = 0; i < 8; i++) {
+        struct choice choice = {.level = {[OPT_SHAPE] = SHAPE_LONG_KEYS, [OPT_GROUP] = i % 2, [OPT_COMPUTE] = i / 4}};
+        choice.level[OPT_KEY_TYPE] = choice.level[OPT_VALUE_TYPE] = i / 2 % 2 ? HEED_I8 : HEED_F32;
+        snprintf(name, sizeof name, "channels/attention %d", i);
+        choice_bits(pass, name, &choice, true, exec);
+    }
 }
 
 static void exp2_bits(struct pass *pass) {
@@ -240,6 +290,7 @@ static void all_bits(struct pass *pass) {
     all_attention_bits(pass, HEED_COMPUTE_BF16, &exec);
     mixed_bits(pass, "bf16 mix", HEED_COMPUTE_BF16, &exec);
     all_gemm_bits(pass, HEED_COMPUTE_BF16, &exec);
+    channel_bits(pass, &exec);
 }
 
 START_TEST(test_bits) {

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 enum { QUERIES = 8 };
-static const char *const input_names[FORMAT_INPUTS] = {"N(0,1)", "outliers"};
 
 /* The largest error of storing x, in a row whose largest is `most`; int8 is off by half a scale, which itself is rounded twice. */
 static double storing(enum heed_type type, double x, double most) {
@@ -29,41 +28,44 @@ static double storing(enum heed_type type, double x, double most) {
 /* By comparison, for gcc 12 for AArch64 breaks down on a loop of fmax. */
 static double larger_of(double a, double b) { return a > b ? a : b; }
 
-static double largest(const float *row) {
+/* Divided by the scales of channels. */
+static double largest(const float *row, const float *scales) {
     double most = 0;
     for (int64_t d = 0; d < FORMAT_DIM; d++)
-        most = larger_of(most, fabs((double)row[d]));
+        most = larger_of(most, fabs((double)row[d] / (double)scales[d]));
     return most;
 }
 
 /* A rounding of x moves it by at most u |x|, to either side: the mean square of what many do to a sum is at most the sum of their
  * squares.  (It is a third of that where errors are spread evenly; that leaves the room for terms of second order, and for the
- * finite sample.)  The score scale q k: what storing each q[d] and k[d] does, and the D + 8 roundings of harness_bounds.c, each of
+ * finite sample.)  The score scale q k: what storing each q[d] and k[d] does, and the D + 10 roundings of harness_bounds.c, each of
  * a partial sum. */
-static double score_variance(const struct format_case *c, const struct format *format, int64_t i, int64_t j) {
+static double score_variance(const struct format_case *c, const struct format *format, const float *scales, int64_t i, int64_t j) {
     const float *q = c->query + i * FORMAT_DIM, *k = c->key + j * FORMAT_DIM;
-    const double most_q = largest(q), most_k = largest(k);
+    const double most_k = largest(k, scales);
     double stored = 0, terms = 0;
     for (int64_t d = 0; d < FORMAT_DIM; d++) {
-        const double of_q = storing(format->query, (double)q[d], most_q) * (double)k[d];
-        const double of_k = storing(format->key, (double)k[d], most_k) * (double)q[d];
+        const double of_q = storing(format->query, (double)q[d], 0) * (double)k[d];
+        const double scale = (double)scales[d];
+        const double of_k = scale * storing(format->key, (double)k[d] / scale, most_k) * (double)q[d];
         stored += of_q * of_q + of_k * of_k;
         terms += fabs((double)q[d] * (double)k[d]);
     }
-    return (stored + (FORMAT_DIM + 8) * U * U * terms * terms) / FORMAT_DIM;
+    return (stored + (FORMAT_DIM + 10) * U * U * terms * terms) / FORMAT_DIM;
 }
 
 /* The variances of weights, relative: of their scores; of the logarithm, whose argument log2(max / p) is rounded; and of exp2,
  * which is off by 2 u.  The argument is taken from the weights themselves.  A weight that a scale of its value multiplies rounds
  * once more. */
-static void weight_variances(const struct format_case *c, const struct format *format, int64_t i, double *variance) {
+static void weight_variances(const struct format_case *c, const struct format *format, const float *scales, int64_t i,
+                             double *variance) {
     const double *p = c->weights + i * c->keys;
     double max = 0;
     for (int64_t j = 0; j < c->keys; j++)
         max = larger_of(max, p[j]);
     for (int64_t j = 0; j < c->keys; j++) {
         const double argument = p[j] > 0 ? log(max / p[j]) : 0;
-        variance[j] = score_variance(c, format, i, j) + U * U * (argument * argument + 5);
+        variance[j] = score_variance(c, format, scales, i, j) + U * U * (argument * argument + 5);
     }
 }
 
@@ -91,12 +93,15 @@ static double output_variance(const struct format_case *c, const struct format *
 }
 
 /* In the units of format_error. */
-static double rms_bound(const struct format_case *c, const struct format *format) {
+static double rms_bound(const struct format_case *c, const struct format *format, const float *scales) {
+    float ones[FORMAT_DIM];
     double *variance = new_doubles(c->keys), *most = new_doubles(c->keys), sum = 0;
+    for (int64_t d = 0; d < FORMAT_DIM; d++)
+        ones[d] = 1;
     for (int64_t j = 0; j < c->keys; j++)
-        most[j] = largest(c->value + j * FORMAT_DIM);
+        most[j] = largest(c->value + j * FORMAT_DIM, ones);
     for (int64_t i = 0; i < c->queries; i++) {
-        weight_variances(c, format, i, variance);
+        weight_variances(c, format, scales, i, variance);
         for (int64_t d = 0; d < FORMAT_DIM; d++)
             sum += output_variance(c, format, i, d, variance, most) / (c->column[d] * c->column[d]);
     }
@@ -107,7 +112,7 @@ static double rms_bound(const struct format_case *c, const struct format *format
 
 /* The share of its bound that an error has. */
 static double check_error(const struct format_run *run, const struct format_case *against, const struct format *format) {
-    const double rms = format_error(run, against).rms, bound = rms_bound(against, format);
+    const double rms = format_error(run, against).rms, bound = rms_bound(against, format, run->scales);
     char problem[128];
     snprintf(problem, sizeof problem, "the root mean square of the errors is %.2e, but roundings explain %.2e", rms, bound);
     must(rms <= bound ? NULL : problem);
@@ -117,16 +122,16 @@ static double check_error(const struct format_run *run, const struct format_case
 START_TEST(test_format_does_not_drift) {
     const struct format *format = &formats[_i / FORMAT_INPUTS];
     const enum format_inputs inputs = (enum format_inputs)(_i % FORMAT_INPUTS);
-    const struct format plain = {format->name, HEED_F32, HEED_F32, format->output};
+    const struct format plain = {format->name, HEED_F32, HEED_F32, format->output, false};
     const int64_t lengths[] = {128, test_quick() ? 2048 : 32768};
     for (int length = 0; length < 2; length++) {
         struct format_case c;
         struct format_run run;
-        describe("attention", "best", "%s, %s, %lld keys", format->name, input_names[inputs], (long long)lengths[length]);
+        describe("attention", "best", "%s, %s, %lld keys", format->name, format_input_names[inputs], (long long)lengths[length]);
         ck_assert(format_case_make(&c, inputs, QUERIES, lengths[length]) && format_run_make(&run, format, &c));
         const double original = check_error(&run, &c, format), stored = check_error(&run, &run.stored, &plain);
         printf("%-16s %5lld keys, %s: errors %.2f and, against what is stored, %.2f of their bounds\n", format->name,
-               (long long)lengths[length], input_names[inputs], original, stored);
+               (long long)lengths[length], format_input_names[inputs], original, stored);
         format_case_free(&c);
         format_run_free(&run);
     }

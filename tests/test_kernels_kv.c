@@ -159,14 +159,15 @@ START_TEST(test_sizes_and_scales) {
         const enum fill mode = any_fill(&rng);
         float *x = new_filled(&rng, mode, n), *y = new_filled(&rng, any_fill(&rng), n), *got = new_floats(n), size = 0;
         struct tensor t = matrix(1, n, n, any_placement(&rng), x), factors = matrix(1, n, n, any_placement(&rng), y);
-        describe("max_size, scale_row", table->name, "%lld elements, %s", (long long)n, fill_name(mode));
+        describe("max_size, scale_row, divide_row", table->name, "%lld elements, %s", (long long)n, fill_name(mode));
         for (int64_t i = 0; i < n; i++)
             size = isfinite(x[i]) && !isnan(size) ? fmaxf(size, fabsf(x[i])) : __builtin_nanf("");
         const float found = table->max_size(t.data, n);
         must(compare(SAME_BITS, &found, &size, 1, 1));
         for (int64_t i = 0; i < n; i++)
-            x[i] *= y[i];
+            x[i] = x[i] * y[i] / y[i];
         table->scale_row(t.data, n, factors.data);
+        table->divide_row(t.data, n, factors.data);
         must(tensor_unchanged(&factors));
         memcpy(got, t.data, (size_t)n * sizeof *got);
         must(compare(ANY_NAN, got, x, 1, n));

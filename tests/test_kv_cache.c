@@ -247,7 +247,7 @@ static const int32_t page_table[] = {3, 0, 99, 2, 1, 99};
 static struct heed_kv_cache legal_cache;
 
 static struct heed_kv_append legal_append(void) {
-    legal_cache = (struct heed_kv_cache){memory + DATA, HEED_F32, HEED_F32, 4, 16, 2, 4, 6, 2, page_table, 3};
+    legal_cache = (struct heed_kv_cache){memory + DATA, HEED_F32, HEED_F32, 4, 16, 2, 4, 6, 2, page_table, 3, NULL};
     return (struct heed_kv_append){.batch = 2,
                                    .tokens = 3,
                                    .positions = positions,

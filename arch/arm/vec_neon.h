@@ -51,6 +51,7 @@ INLINE vf v_pin(vf x) {
 INLINE vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
 INLINE vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
 INLINE vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
+INLINE vf v_div(vf a, vf b) { return vdivq_f32(a, b); }
 INLINE vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 /* As an instruction: gcc 12 and clang 14 schedule intrinsics with all loads first, run out of the 32 registers, and gcc spills 24
  * to 38 times in the loop (0.59 to 0.83 of the peak, `make bench-static`); volatile, for then they keep the order of the source

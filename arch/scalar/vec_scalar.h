@@ -41,6 +41,7 @@ INLINE vf v_pin(vf x) { return x; }
 INLINE vf v_add(vf a, vf b) { return a + b; }
 INLINE vf v_sub(vf a, vf b) { return a - b; }
 INLINE vf v_mul(vf a, vf b) { return a * b; }
+INLINE vf v_div(vf a, vf b) { return a / b; }
 INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_fmaf(a, b, c); }
 INLINE vf v_chain(vf acc, vf a, vf b) { return v_fma(a, b, acc); }
 INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }

@@ -39,6 +39,7 @@ INLINE vf v_pin(vf x) {
 INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 /* As an instruction: given intrinsics, gcc 12 lets accumulators change registers and spills one of them in the loop. */
 INLINE vf v_chain(vf acc, vf a, vf b) {

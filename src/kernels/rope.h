@@ -1,4 +1,5 @@
-/* Keys and values on their way into a cache: rotary embedding, and how large they are.  Contracts in src/kernels.h. */
+/* Keys and values on their way into a cache: rotary embedding, scales of channels, and how large they are.  Contracts in
+ * src/kernels.h. */
 #ifndef HEED_KERNELS_ROPE_H
 #define HEED_KERNELS_ROPE_H
 
@@ -10,6 +11,11 @@ static void rope(const float *a, const float *b, const float *cos, const float *
         v_store_n(ya + i, v_one_nan(v_fma(x, c, minus_ys)), n - i);
         v_store_n(yb + i, v_one_nan(v_fma(y, c, v_mul(x, s))), n - i);
     }
+}
+
+static void divide_row(float *x, int64_t n, const float *y) {
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(x + i, v_div(v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
 }
 
 /* 0 * x is NaN where x is not finite, and no maximum need keep it. */

@@ -66,6 +66,7 @@ const struct heed_kernels TABLE = {
     .softmax_row = softmax_row,
     .norm_row = norm_row,
     .rope = rope,
+    .divide_row = divide_row,
     .max_size = max_size,
     .exp2 = exp2_array,
     .log = log_sleef,

@@ -17,15 +17,17 @@ static void print_append(FILE *file, const void *request) {
     if (c)
         fprintf(file,
                 "  cache: %" PRId64 " pages of %" PRId64 " tokens, %" PRId64 " heads, dims %" PRId64 "/%" PRId64 ", %" PRId64
-                " pages of each sequence%s, types %d/%d into %d/%d\n",
+                " pages of each sequence%s%s, types %d/%d into %d/%d\n",
                 c->num_pages, c->page_tokens, c->num_kv_heads, c->head_dim, c->value_dim, c->pages_per_sequence,
-                c->page_table ? ", table" : "", (int)r->key.type, (int)r->value.type, (int)c->key_type, (int)c->value_type);
+                c->page_table ? ", table" : "", c->key_channel_scales ? ", scales of channels" : "", (int)r->key.type,
+                (int)r->value.type, (int)c->key_type, (int)c->value_type);
 }
 
 /* One token of one head, and where it goes. */
 struct token {
     const char *key, *value;
     const float *cos, *sin; /* its rows of the tables */
+    const float *channels;  /* scales of the head's; NULL: none */
     char *keys, *values;    /* element 0; elements of a key are `width` apart */
     char *key_scale, *value_scale;
     int64_t width, padded; /* padded: elements of a stored value */
@@ -56,6 +58,7 @@ static struct token token_at(const struct heed_kv_append *r, int64_t b, int64_t 
     const int64_t page = c->page_table ? c->page_table[b * c->table_stride + slot] : b * c->pages_per_sequence + slot;
     struct token token = {.width = c->page_tokens & -c->page_tokens, .padded = (c->value_dim + 15) / 16 * 16};
     token.width = token.width > 64 ? 64 : token.width;
+    token.channels = c->key_channel_scales ? c->key_channel_scales + h * c->head_dim : NULL;
     const int64_t keys = whole_lines(c->page_tokens * c->head_dim * bytes_of(c->key_type)),
                   values = whole_lines(c->page_tokens * token.padded * bytes_of(c->value_type));
     const int64_t head_bytes = keys + values + c->page_tokens * (scale_bytes(c->key_type) + scale_bytes(c->value_type));
@@ -120,12 +123,14 @@ static enum marked mark_written(const struct heed_kv_append *r, struct memory *m
 static enum marked mark_arrays(struct memory *memory, const struct heed_kv_append *r) {
     const struct heed_kv_cache *c = r->cache;
     const int64_t word = sizeof(int64_t), entry = sizeof *c->page_table;
+    const int64_t channels = c->key_channel_scales ? c->num_kv_heads * c->head_dim : 0;
     const struct rows arrays[] = {{r->starts, {1, 1, 1}, {0, 0, 0}, r->starts ? (r->batch + 1) * word : 0},
                                   {r->positions, {1, 1, 1}, {0, 0, 0}, r->positions ? r->batch * word : 0},
                                   {c->page_table,
                                    {1, 1, c->page_table ? r->batch : 0},
                                    {0, 0, stride_bytes(c->table_stride, r->batch, sizeof *c->page_table)},
-                                   c->pages_per_sequence * entry}};
+                                   c->pages_per_sequence * entry},
+                                  {c->key_channel_scales, {1, 1, 1}, {0, 0, 0}, channels * (int64_t)sizeof(float)}};
     enum marked marked = memory_mark(memory, &(struct rows){c, {1, 1, 1}, {0, 0, 0}, sizeof *c}, ROLE_DESCRIPTOR);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays && marked == MARKED; i++)
         marked = memory_mark(memory, &arrays[i], ROLE_INPUT);
@@ -160,7 +165,7 @@ static bool append_may_be_validated(const struct memory *memory, const void *req
         return false;
     if (!c)
         return true;
-    if ((uintptr_t)c % _Alignof(struct heed_kv_cache) || !memory_has(memory, c, sizeof *c))
+    if ((uintptr_t)c % _Alignof(struct heed_kv_cache) || !memory_has(memory, c, sizeof *c) || !fuzz_has_channels(memory, c))
         return false;
     if (r->batch > 1000 && r->tokens > 0 && c->num_kv_heads > 0)
         return false; /* legal, but long: each sequence is looked at */
@@ -207,6 +212,11 @@ static float element_of_key(const struct heed_kv_append *r, const struct token *
     return is_first ? fmaf(a, token->cos[i], -rounded) : fmaf(b, token->cos[i], rounded);
 }
 
+static float element_as_divided(const struct heed_kv_append *r, const struct token *token, int64_t d) {
+    const float x = element_of_key(r, token, d);
+    return token->channels ? x / token->channels[d] : x;
+}
+
 static enum marked check_token(const struct heed_kv_append *r, struct memory *memory, const struct token *token) {
     const struct heed_kv_cache *c = r->cache;
     float *key = malloc((size_t)c->head_dim * sizeof *key), *value = malloc((size_t)c->value_dim * sizeof *value);
@@ -214,10 +224,11 @@ static enum marked check_token(const struct heed_kv_append *r, struct memory *me
     if (!key || !value)
         fuzz_fail("no memory");
     for (int64_t d = 0; d < c->head_dim; d++)
-        key[d] = element_of_key(r, token, d);
+        key[d] = element_as_divided(r, token, d);
     for (int64_t d = 0; d < c->value_dim; d++)
         value[d] = fuzz_value(r->value.type, token->value, d);
-    must_be_row(c->key_type, token->keys, token->width, token->key_scale, key, c->head_dim, 2 * r->rope.pairs, "key");
+    must_be_row(c->key_type, token->keys, token->width, token->key_scale, key, c->head_dim,
+                token->channels ? c->head_dim : 2 * r->rope.pairs, "key");
     must_be_row(c->value_type, token->values, 1, token->value_scale, value, c->value_dim, 0, "value");
     for (int64_t i = c->value_dim * bytes_of(c->value_type); i < token->padded * bytes_of(c->value_type); i++)
         if (token->values[i] != 0)
@@ -281,6 +292,8 @@ static void make_cache_of(struct input *in, struct memory *memory, int64_t batch
                                 .pages_per_sequence = take_range(in, 1, 3)};
     c->num_pages = batch * c->pages_per_sequence + take_range(in, 0, 1);
     c->data = memory_new(memory, "cache.data", c->num_pages * heed_kv_page_bytes(c) / 4, sizeof(float), in);
+    if (take_chance(in, 4))
+        c->key_channel_scales = fuzz_make_channels(in, memory, c->num_kv_heads * c->head_dim, take_chance(in, 2));
     if (!take_chance(in, 2))
         return;
     const int64_t entries = batch * c->pages_per_sequence;

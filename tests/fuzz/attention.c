@@ -190,7 +190,7 @@ static bool may_be_validated(const struct attention_fuzz *f, const struct heed_a
         return false;
     if (!cache)
         return true;
-    if ((uintptr_t)cache % _Alignof(struct heed_kv_cache) || !memory_has(m, cache, sizeof *cache))
+    if ((uintptr_t)cache % _Alignof(struct heed_kv_cache) || !memory_has(m, cache, sizeof *cache) || !fuzz_has_channels(m, cache))
         return false;
     if (r->query_tokens > 0 && r->num_heads > 0 && r->batch > 1000)
         return false; /* legal, but long: each sequence is looked at */

@@ -1,6 +1,7 @@
 /* The keys and values of a request once more, in a cache: linear, ring or paged, written by heed_kv_append. */
 #include "fuzz.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Slots that the queries of the sequence that looks back farthest need. */
@@ -82,16 +83,41 @@ enum heed_type fuzz_take_cache_type(struct input *in) {
     return (enum heed_type)TAKE_OF(in, HEED_F32, HEED_BF16, HEED_F16, HEED_I8);
 }
 
-/* The rows of keys or values become what the cache can hold of them. */
-static void round_rows(struct attention_fuzz *f, enum heed_type type, const struct heed_input *rows, int64_t width) {
+float *fuzz_make_channels(struct input *in, struct memory *memory, int64_t count, bool powers) {
+    float *scales = memory_new(memory, "cache.key_channel_scales", count, sizeof *scales, in);
+    struct rng rng = rng_seeded(take(in, 2));
+    for (int64_t i = 0; i < count; i++)
+        scales[i] = ldexpf(powers ? 1 : 1 + (float)rng_range(&rng, 0, 0xffff) * 0x1p-16f, (int)rng_range(&rng, 0, 6));
+    return scales;
+}
+
+bool fuzz_has_channels(const struct memory *memory, const struct heed_kv_cache *cache) {
+    const __int128 bytes = (__int128)cache->num_kv_heads * cache->head_dim * (__int128)sizeof(float);
+    return bytes > PTRDIFF_MAX || memory_has(memory, cache->key_channel_scales, bytes);
+}
+
+/* A row of floats becomes what the cache can hold of it, divided by scales where they are not NULL, which makes powers of two
+ * exact.
+ */
+static void round_row(struct attention_fuzz *f, enum heed_type type, const float *scales, float *row, int64_t width) {
+    for (int64_t d = 0; scales && d < width; d++)
+        row[d] /= scales[d];
+    fuzz_round(f, type, row, width);
+    for (int64_t d = 0; scales && d < width; d++)
+        row[d] *= scales[d];
+}
+
+/* Rows of keys, with scales of channels, or of values. */
+static void round_rows(struct attention_fuzz *f, enum heed_type type, const float *scales, const struct heed_input *rows,
+                       int64_t width) {
     const struct heed_attention *r = &f->request;
-    for (int64_t b = 0; type != HEED_F32 && b < r->batch; b++)
+    for (int64_t b = 0; (type != HEED_F32 || scales) && b < r->batch; b++)
         for (int64_t h = 0; h < r->num_kv_heads; h++)
             for (int64_t t = 0; t < r->key_tokens; t++)
-                fuzz_round(f, type,
-                           (float *)(uintptr_t)rows->data + (b ? b * rows->batch_stride : 0) + (h ? h * rows->head_stride : 0) +
-                               (t ? t * rows->token_stride : 0),
-                           width);
+                round_row(f, type, scales ? scales + h * width : NULL,
+                          (float *)(uintptr_t)rows->data + (b ? b * rows->batch_stride : 0) + (h ? h * rows->head_stride : 0) +
+                              (t ? t * rows->token_stride : 0),
+                          width);
 }
 
 void make_cache(struct input *in, struct attention_fuzz *f) {
@@ -104,9 +130,11 @@ void make_cache(struct input *in, struct attention_fuzz *f) {
                                        .num_kv_heads = r->num_kv_heads,
                                        .head_dim = r->head_dim,
                                        .value_dim = r->value_dim};
-    f->bytes = f->cache->key_type == HEED_I8 || f->cache->value_type == HEED_I8;
-    round_rows(f, f->cache->key_type, &r->key, r->head_dim);
-    round_rows(f, f->cache->value_type, &r->value, r->value_dim);
+    if (take_chance(in, 4))
+        f->cache->key_channel_scales = fuzz_make_channels(in, &f->memory, r->num_kv_heads * r->head_dim, true);
+    f->bytes = f->cache->key_type == HEED_I8 || f->cache->value_type == HEED_I8 || f->cache->key_channel_scales;
+    round_rows(f, f->cache->key_type, f->cache->key_channel_scales, &r->key, r->head_dim);
+    round_rows(f, f->cache->value_type, NULL, &r->value, r->value_dim);
     take_pages(in, f->cache, r->batch, slots_needed(r, take_chance(in, 2)));
     f->cache->data =
         memory_new(&f->memory, "cache.data", f->cache->num_pages * heed_kv_page_bytes(f->cache) / 4, sizeof(float), in);

@@ -172,6 +172,8 @@ static void mark_arrays(struct marking *m) {
     mark_array(m, r->key_lengths, r->batch, sizeof(int64_t));
     if (r->alignment == HEED_ALIGN_OFFSETS)
         mark_array(m, r->query_offsets, r->batch, sizeof(int64_t));
+    if (r->cache)
+        mark_array(m, r->cache->key_channel_scales, r->cache->num_kv_heads * r->cache->head_dim, sizeof(float));
     mark(m, &(struct rows){r->cache, {1, 1, 1}, {0, 0, 0}, sizeof *r->cache}, ROLE_DESCRIPTOR);
 }
 

@@ -111,7 +111,7 @@ struct attention_fuzz {
     struct heed_attention plain;   /* the same with keys and values from rows */
     struct heed_kv_cache *cache;   /* in memory; NULL: none */
     struct how how;
-    bool bytes;    /* the cache has scales, and so has bits of its own */
+    bool bytes;    /* the cache has scales, of tokens or of channels, and so has bits of its own */
     bool moderate; /* all values finite and of a size that cannot overflow */
     bool large;    /* enough work for several threads */
 };
@@ -119,6 +119,10 @@ struct attention_fuzz {
 void make_attention(struct input *in, struct attention_fuzz *f);
 void make_cache(struct input *in, struct attention_fuzz *f);
 enum heed_type fuzz_take_cache_type(struct input *in);
+/* Scales of channels, any or powers of two, from 1 on. */
+float *fuzz_make_channels(struct input *in, struct memory *memory, int64_t count, bool powers);
+/* Whether those of a hostile cache are there, or none, or too many for any memory. */
+bool fuzz_has_channels(const struct memory *memory, const struct heed_kv_cache *cache);
 /* Some tensors stored in 16 bits: attention_types.c.  The plain request then has what these hold, but the same output. */
 void make_types(struct input *in, struct attention_fuzz *f);
 enum heed_type fuzz_take_type(struct input *in); /* of 16 bits */
