@@ -36,9 +36,13 @@ Request request_of(const std::string &group, const Shape &shape, const std::stri
 struct Storage {
     enum Kind { rows, linear, paged } kind = rows;
     int64_t layers = 1;
-    int64_t page_tokens = 64; /* of paged ones, whose pages lie in random order */
-    heed_type type = HEED_F32;
+    int64_t page_tokens = 64;  /* of paged ones, whose pages lie in random order */
+    heed_type type = HEED_F32; /* HEED_I8: of a linear cache, and floats for the rest */
 };
+
+/* The bf16 or f16 that is nearest, and as a float. */
+uint16_t half_of(heed_type type, float x);
+float float_of(heed_type type, uint16_t half);
 
 class AttentionWork : public Work {
   public:
@@ -63,6 +67,7 @@ class AttentionWork : public Work {
     Rows rows(int64_t layers, int64_t sequences, int64_t heads, int64_t tokens, float size);
     void store(const Storage &storage);
     void move_to_cache(const Storage &storage);
+    void read_back();
     void next_layer();
     struct heed_attention one_head(int64_t sequence, int64_t head) const;
     struct heed_attention one_query(const Place &place);
@@ -71,6 +76,7 @@ class AttentionWork : public Work {
     double weight_error() const;
     Place place_of(int64_t row) const;
     std::string check_query(const Place &place);
+    heed_output attend_by_scalar();
     std::string check_mass();
     std::string check_states();
 
@@ -81,6 +87,7 @@ class AttentionWork : public Work {
     Rows query_, key_, value_; /* of the first layer; with a cache, where its content came from */
     struct heed_kv_cache cache_;
     std::vector<int32_t> table_;
+    std::unique_ptr<heed_output> of_cache_;             /* of bytes: the scalar kernels' */
     int64_t layers_ = 1, layer_ = 0, layer_floats_ = 0; /* of the cache */
     float *first_layer_ = nullptr;                      /* of the cache */
     int64_t position_ = 0;                              /* of the query that is being checked */

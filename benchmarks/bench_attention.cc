@@ -1,5 +1,5 @@
 /* Attention: prefill over sequence lengths and head sizes, full and causal, a ragged grouped-query case, decoding of one token, the
- * smallest problem, which shows a call's cost, and tensors stored in 16 bits. */
+ * smallest problem, which shows a call's cost, and tensors stored in 16 bits and caches in 8. */
 #include "attention_work.h"
 
 #include <algorithm>
@@ -31,9 +31,9 @@ std::vector<Shape> all_shapes() {
     return shapes;
 }
 
-std::vector<Shape> half_shapes() {
+std::vector<Shape> typed_shapes() {
     std::vector<Shape> shapes = prefill({1024, 2048});
-    for (int64_t keys : {4096, 32768})
+    for (int64_t keys : {1024, 4096, 32768})
         shapes.push_back({1, 32, 8, 1, keys, 128, false});
     return shapes;
 }
@@ -78,13 +78,14 @@ void add_shape(const Shape &shape, const std::string &isa, int threads) {
     add(request, isa, threads);
 }
 
-/* Against the same stored as floats.  Decoding takes layers in turn that exceed the caches, for there half of the bytes count. */
-void add_half(const Shape &shape, Storage::Kind kind, heed_type type, bool brief, const std::string &isa) {
+/* Against the same stored as floats, or bytes against bf16.  Decoding takes layers in turn that exceed the caches, for there half
+ * of the bytes count. */
+void add_type(const Shape &shape, Storage::Kind kind, heed_type type, bool brief, const std::string &isa) {
     const auto storage_of = [&](heed_type stored) {
         const double layers = shape.queries > 1 || brief ? 1 : (256 << 20) / touched_bytes(shape, stored);
         return Storage{kind, std::max<int64_t>(1, static_cast<int64_t>(layers)), 64, stored};
     };
-    const Storage storage = storage_of(type), plain = storage_of(HEED_F32);
+    const Storage storage = storage_of(type), plain = storage_of(type == HEED_I8 ? HEED_BF16 : HEED_F32);
     Request request = request_of("attention", shape, kind == Storage::linear ? "linear" : "", type);
     request.working_set = static_cast<double>(storage.layers) * touched_bytes(shape, type);
     request.make = [shape, storage] { return std::make_unique<AttentionWork>(shape, storage); };
@@ -92,12 +93,14 @@ void add_half(const Shape &shape, Storage::Kind kind, heed_type type, bool brief
     add(request, isa, 1);
 }
 
-void add_halves(const Shape &shape, bool brief, const std::string &isa) {
+void add_types(const Shape &shape, bool brief, const std::string &isa) {
     for (heed_type type : {HEED_BF16, HEED_F16}) {
-        add_half(shape, Storage::rows, type, brief, isa);
+        add_type(shape, Storage::rows, type, brief, isa);
         if (shape.queries == 1)
-            add_half(shape, Storage::linear, type, brief, isa);
+            add_type(shape, Storage::linear, type, brief, isa);
     }
+    if (shape.queries == 1)
+        add_type(shape, Storage::linear, HEED_I8, brief, isa);
 }
 
 } // namespace
@@ -108,8 +111,8 @@ void add_attention(const Plan &plan) {
             for (const Shape &shape : plan.brief ? brief_shapes() : is_scalar(isa) ? scalar_shapes() : all_shapes())
                 add_shape(shape, isa, threads);
     for (const std::string &isa : plan.isas)
-        for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : plan.brief ? brief_shapes() : half_shapes())
-            add_halves(shape, plan.brief, isa);
+        for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : plan.brief ? brief_shapes() : typed_shapes())
+            add_types(shape, plan.brief, isa);
 }
 
 } // namespace bench
