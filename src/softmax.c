@@ -1,34 +1,9 @@
-/* heed_softmax: check, then rows over workers. */
+/* heed_softmax. */
 #include <math.h>
 #include <string.h>
 
-#include "cpu.h"
-#include "dispatch.h"
 #include "error.h"
-#include "internal.h"
-#include "region.h"
-#include "schedule.h"
-
-/* Rows of one task, about 16 KiB of them: enough to hide the ticket, few enough to balance. */
-#define TASK_FLOATS 4096
-/* An element costs about as much time as this many operations of a product. */
-#define FLOPS_PER_ELEMENT 32.0
-
-struct softmax_run {
-    const struct heed_softmax *request;
-    const struct heed_kernels *kernels;
-    float factor; /* scale * log2(e) */
-    int64_t task_rows;
-};
-
-static struct heed_region region_of(const char *name, const struct heed_softmax *request, const float *data, int64_t stride) {
-    return (struct heed_region){.name = name,
-                                .data = data,
-                                .width = request->columns,
-                                .count = {1, 1, request->rows},
-                                .stride = {0, 0, stride},
-                                .stride_name = {"", "", "_stride"}};
-}
+#include "rows.h"
 
 /* Lengths are read while outputs are written, so they may not overlap; as floats, for they are memory like any other. */
 static enum heed_status check_lengths(const struct heed_softmax *request, const struct heed_region *output) {
@@ -57,51 +32,27 @@ static enum heed_status check(const struct heed_softmax *request) {
         return HEED_INVALID_ARGUMENT;
     if (!isfinite(request->scale))
         return heed_fail(HEED_INVALID_ARGUMENT, "scale is %f, must be finite", (double)request->scale);
-    struct heed_region input = region_of("input", request, request->input, request->input_stride);
-    struct heed_region output = region_of("output", request, request->output, request->output_stride);
+    struct heed_region input = heed_rows_region("input", request->input, request->rows, request->columns, request->input_stride);
+    struct heed_region output =
+        heed_rows_region("output", request->output, request->rows, request->columns, request->output_stride);
     if (heed_region_check(&input) || heed_region_check(&output) || heed_region_check_rows_apart(&output) ||
         check_lengths(request, &output))
         return HEED_INVALID_ARGUMENT;
-    if (request->input != request->output || request->input_stride != request->output_stride)
-        return heed_region_check_apart(&output, &input);
-    return HEED_OK;
+    return heed_rows_check_apart(&output, &input);
 }
 
-static bool run_task(void *context, int64_t task, int worker) {
-    const struct softmax_run *run = context;
-    const struct heed_softmax *request = run->request;
-    const int64_t end = min_i64(request->rows, (task + 1) * run->task_rows);
-    (void)worker;
-    for (int64_t i = task * run->task_rows; i < end; i++) {
-        const int64_t n = request->lengths ? request->lengths[i] : request->columns;
-        float *output = request->output + i * request->output_stride;
-        run->kernels->softmax_row(request->input + i * request->input_stride, n, run->factor, output);
-        memset(output + n, 0, (size_t)(request->columns - n) * sizeof(float));
-    }
-    return true;
-}
-
-static enum heed_status run_rows(const struct heed_softmax *request, const struct heed_exec *exec,
-                                 const struct heed_kernels *kernels) {
+static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {
+    const struct heed_softmax *request = context;
     const float log2e = 0x1.715476p+0f;
-    struct softmax_run run = {request, kernels, (request->scale != 0.0f ? request->scale : 1.0f) * log2e,
-                              max_i64(1, TASK_FLOATS / request->columns)};
-    const int64_t tasks = ceil_div(request->rows, run.task_rows);
-    const double flops = FLOPS_PER_ELEMENT * (double)request->rows * (double)request->columns;
-    return heed_schedule_run(exec, heed_schedule_workers(exec, tasks, flops), tasks, run_task, &run);
+    const int64_t n = request->lengths ? request->lengths[row] : request->columns;
+    float *output = request->output + row * request->output_stride;
+    kernels->softmax_row(request->input + row * request->input_stride, n, (request->scale != 0.0f ? request->scale : 1.0f) * log2e,
+                         output);
+    memset(output + n, 0, (size_t)(request->columns - n) * sizeof(float));
 }
 
 HEED_API enum heed_status heed_softmax(const struct heed_softmax *softmax, const struct heed_exec *exec) {
-    const struct heed_kernels *kernels;
-    enum heed_status status = check(softmax);
-    if (status == HEED_OK)
-        status = heed_exec_check(exec);
-    if (status == HEED_OK)
-        status = heed_kernels_for(exec, &kernels);
-    if (status || softmax->rows == 0 || softmax->columns == 0)
-        return status;
-    const uint64_t callers = heed_fp_begin();
-    status = run_rows(softmax, exec, kernels);
-    heed_fp_end(callers);
-    return status;
+    if (check(softmax))
+        return HEED_INVALID_ARGUMENT;
+    return heed_rows_run(&(struct heed_rows){softmax->rows, softmax->columns, 32.0, run_row, softmax}, exec);
 }

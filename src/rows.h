@@ -1,0 +1,26 @@
+/* What functions have in common that treat each row of a matrix by itself: softmax, normalisation, activation. */
+#ifndef HEED_ROWS_H
+#define HEED_ROWS_H
+
+#include <stdint.h>
+
+#include "kernels.h"
+#include "region.h"
+
+struct heed_rows {
+    int64_t rows, columns;
+    double flops_per_element; /* operations of a product that take as much time as one element */
+    void (*run)(const void *request, const struct heed_kernels *kernels, int64_t row);
+    const void *request;
+};
+
+/* Rows over workers.  The request has been checked, exec has not. */
+enum heed_status heed_rows_run(const struct heed_rows *rows, const struct heed_exec *exec);
+
+/* A matrix of floats; nothing, if data is NULL and it is optional. */
+struct heed_region heed_rows_region(const char *name, const float *data, int64_t rows, int64_t columns, int64_t stride);
+struct heed_region heed_rows_optional(const char *name, const float *data, int64_t rows, int64_t columns, int64_t stride);
+/* Each row is read before it is written, so an output may be exactly an input; else nothing of it may be there. */
+enum heed_status heed_rows_check_apart(const struct heed_region *output, const struct heed_region *input);
+
+#endif
