@@ -413,6 +413,35 @@ struct heed_norm {
 enum heed_status heed_layer_norm(const struct heed_norm *norm, const struct heed_exec *exec);
 enum heed_status heed_rms_norm(const struct heed_norm *norm, const struct heed_exec *exec);
 
+/* The activation functions of feed-forward layers.  Of the two forms of GELU, models say which they were trained with. */
+enum heed_activation {
+    HEED_IDENTITY = 0,
+    HEED_RELU,      /* max(x, 0) */
+    HEED_GELU,      /* x / 2 * (1 + erf(x / sqrt(2))) (Hendrycks and Gimpel 2016) */
+    HEED_GELU_TANH, /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), the same authors' approximation */
+    HEED_SILU       /* x / (1 + exp(-x)), swish */
+};
+
+/* output = activation(input + bias) * gate + residual, element by element: what follows the products of a feed-forward layer. Gated
+ * forms (Shazeer 2020) are input and gate of two products, or of the two halves of one: GEGLU with HEED_GELU, SwiGLU with
+ * HEED_SILU, the bilinear form with HEED_IDENTITY.  Values are right within some ULP also where they are nearly 0; but for
+ * HEED_IDENTITY they are 0 at -inf, their limit, where PyTorch has NaN.  output may be exactly input, gate or residual (same
+ * pointer, same stride). */
+struct heed_activate {
+    int64_t rows, columns;
+    enum heed_activation activation;
+    const float *input;
+    int64_t input_stride; /* at least 0 */
+    const float *bias;    /* NULL: 0; else [columns] */
+    const float *gate;    /* NULL: 1 */
+    int64_t gate_stride;
+    const float *residual; /* NULL: 0 */
+    int64_t residual_stride;
+    float *output;
+    int64_t output_stride; /* at least columns */
+};
+enum heed_status heed_activate(const struct heed_activate *activate, const struct heed_exec *exec);
+
 /* What heed sees of this machine.  Strings belong to heed and live as long as the program. */
 struct heed_info {
     const char *isa;         /* what a call without heed_exec.isa uses */

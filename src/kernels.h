@@ -183,6 +183,15 @@ struct heed_norm_row {
     float *y, *sum;
 };
 
+/* y[i] = activation(input[i] + bias[i]) * gate[i] + residual[i], each operation rounded; without those that are NULL.  NaNs become
+ * the one NaN.  y may be input, gate or residual. */
+struct heed_activation_row {
+    int64_t n;
+    enum heed_activation activation;
+    const float *input, *bias, *gate, *residual;
+    float *y;
+};
+
 struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */
     unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
@@ -248,6 +257,7 @@ struct heed_kernels {
     /* y = softmax(factor * x) over n elements; y may be x. */
     void (*softmax_row)(const float *x, int64_t n, float factor, float *y);
     void (*norm_row)(const struct heed_norm_row *row);
+    void (*activation_row)(const struct heed_activation_row *row);
     /* Rotary embedding of n pairs: ya[i] = fma(a[i], cos[i], -(b[i] * sin[i])), yb[i] = fma(b[i], cos[i], a[i] * sin[i]); NaNs
      * become the one NaN.  ya may be a, and yb b. */
     void (*rope)(const float *a, const float *b, const float *cos, const float *sin, int64_t n, float *ya, float *yb);

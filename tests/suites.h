@@ -13,6 +13,7 @@ Suite *gemm_suite(void);
 Suite *gemm_types_suite(void);
 Suite *softmax_suite(void);
 Suite *norm_suite(void);
+Suite *activate_suite(void);
 Suite *attention_suite(void);
 Suite *attention_small_suite(void);
 Suite *kv_cache_suite(void);

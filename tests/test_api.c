@@ -257,6 +257,7 @@ Suite *api_suite(void) {
     add_plan_refusals(tests);
     add_merge_refusals(tests);
     add_norm_refusals(tests);
+    add_activate_refusals(tests);
     suite_add_tcase(suite, tests);
     return suite;
 }

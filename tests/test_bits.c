@@ -124,6 +124,27 @@ static void all_norm_bits(struct pass *pass, const struct heed_exec *exec) {
         }
 }
 
+static void all_activation_bits(struct pass *pass, const struct heed_exec *exec) {
+    static const enum fill modes[] = {FILL_NORMAL, FILL_SPIKE, FILL_DENORMAL, FILL_NAN};
+    static const enum heed_activation activations[] = {HEED_RELU, HEED_GELU, HEED_GELU_TANH, HEED_SILU};
+    for (size_t a = 0; a < sizeof activations / sizeof *activations; a++)
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+            enum { N = 531 };
+            char name[128];
+            snprintf(name, sizeof name, "activation-%d/%s", (int)activations[a], fill_name(modes[m]));
+            struct rng rng = rng_fixed(name);
+            float *x = new_filled(&rng, modes[m], 4 * N), *y = new_floats(N);
+            struct heed_activate activate = {.rows = 1, .columns = N, .input = x, .output = y};
+            activate.activation = activations[a];
+            activate.bias = m % 2 ? x + N : NULL, activate.gate = m < 2 ? x + 2 * N : NULL,
+            activate.residual = m > 0 ? x + 3 * N : NULL;
+            ck_assert_msg(heed_activate(&activate, exec) == HEED_OK, "%s", heed_error_message());
+            take_in(pass, name, y, N);
+            free(x);
+            free(y);
+        }
+}
+
 static void attention_bits(struct pass *pass, const struct heed_attention *s, enum fill mode, const struct heed_exec *exec) {
     static const char *const kinds[] = {"full", "top-left", "bottom-right"};
     char name[128], part[160];
@@ -287,6 +308,7 @@ static void all_bits(struct pass *pass) {
     all_attention_bits(pass, HEED_COMPUTE_F32, &exec);
     all_option_bits(pass, &exec);
     all_norm_bits(pass, &exec);
+    all_activation_bits(pass, &exec);
     all_attention_bits(pass, HEED_COMPUTE_BF16, &exec);
     mixed_bits(pass, "bf16 mix", HEED_COMPUTE_BF16, &exec);
     all_gemm_bits(pass, HEED_COMPUTE_BF16, &exec);

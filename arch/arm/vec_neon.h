@@ -62,6 +62,7 @@ INLINE vf v_chain(vf acc, vf a, vf b) {
 }
 INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
 INLINE vf v_max(vf a, vf b) { return vmaxq_f32(a, b); }
+INLINE vf v_positive(vf x) { return vmaxq_f32(x, v_zero()); }
 INLINE vf v_power(vf x) { return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0x7f800000))); }
 INLINE vf v_swap(vf x) { return vrev64q_f32(x); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return vbslq_f32(neon_first(n), x, other); }

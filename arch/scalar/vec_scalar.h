@@ -46,6 +46,7 @@ INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_fmaf(a, b, c); }
 INLINE vf v_chain(vf acc, vf a, vf b) { return v_fma(a, b, acc); }
 INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
 INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
+INLINE vf v_positive(vf x) { return x <= 0 ? 0 : x; }
 INLINE vf v_power(vf x) { return scalar_float(scalar_bits(x) & 0x7f800000); }
 INLINE vf v_swap(vf x) { return x; }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return n > 0 ? x : other; }

@@ -49,6 +49,8 @@ INLINE vf v_chain(vf acc, vf a, vf b) {
 }
 INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
 INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+/* Of a NaN, or two zeros, the instruction takes the second. */
+INLINE vf v_positive(vf x) { return _mm256_add_ps(_mm256_max_ps(v_zero(), x), v_zero()); }
 INLINE vf v_power(vf x) { return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7f800000))); }
 INLINE vf v_swap(vf x) { return _mm256_permute_ps(x, _MM_SHUFFLE(2, 3, 0, 1)); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(avx2_first(n))); }

@@ -51,6 +51,8 @@ INLINE vf v_chain_at(vf acc, const float *a, vf b) {
     return acc;
 }
 INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+/* Of a NaN, or two zeros, the instruction takes the second. */
+INLINE vf v_positive(vf x) { return _mm512_add_ps(_mm512_max_ps(v_zero(), x), v_zero()); }
 INLINE vf v_power(vf x) { return _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000))); }
 INLINE vf v_swap(vf x) { return _mm512_permute_ps(x, _MM_SHUFFLE(2, 3, 0, 1)); }
 INLINE vf v_keep_first(vf x, int64_t n, vf other) { return _mm512_mask_mov_ps(other, avx512_first(n), x); }

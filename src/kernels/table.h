@@ -25,6 +25,7 @@
 #include "kernels/rows.h"
 #include "kernels/rope.h"
 #include "kernels/norm_row.h"
+#include "kernels/activation_row.h"
 
 static float log_sleef(float x) { return v_log1(x); }
 
@@ -65,6 +66,7 @@ const struct heed_kernels TABLE = {
     .weights_row = weights_row,
     .softmax_row = softmax_row,
     .norm_row = norm_row,
+    .activation_row = activation_row,
     .rope = rope,
     .divide_row = divide_row,
     .max_size = max_size,

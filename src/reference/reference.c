@@ -48,6 +48,31 @@ void ref_norm(const struct heed_norm *norm, bool centers, double *output) {
     }
 }
 
+double ref_activation(enum heed_activation activation, double x) {
+    switch (activation) {
+    case HEED_RELU:
+        return x <= 0 ? 0 : x;
+    case HEED_GELU:
+        return x / 2 * erfc(-x / sqrt(2));
+    case HEED_GELU_TANH: /* 1 + tanh(y) = 2 / (1 + exp(-2 y)) */
+        return x / (1 + exp(-2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+    case HEED_SILU:
+        return x / (1 + exp(-x));
+    default:
+        return x;
+    }
+}
+
+void ref_activate(const struct heed_activate *activate, double *output) {
+    for (int64_t i = 0; i < activate->rows; i++)
+        for (int64_t j = 0; j < activate->columns; j++) {
+            const float x = activate->input[i * activate->input_stride + j] + (activate->bias ? activate->bias[j] : 0);
+            const double gate = activate->gate ? (double)activate->gate[i * activate->gate_stride + j] : 1;
+            const double residual = activate->residual ? (double)activate->residual[i * activate->residual_stride + j] : 0;
+            output[i * activate->columns + j] = ref_activation(activate->activation, (double)x) * gate + residual;
+        }
+}
+
 double ref_softmax_row(double *scores, int64_t n) {
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n; j++)

@@ -31,6 +31,10 @@ void ref_softmax(const struct heed_softmax *softmax, double *output);
 /* output[rows][columns]; centers: heed_layer_norm, else heed_rms_norm. */
 void ref_norm(const struct heed_norm *norm, bool centers, double *output);
 
+/* output[rows][columns], of the sum of input and bias as a float. */
+void ref_activate(const struct heed_activate *activate, double *output);
+double ref_activation(enum heed_activation activation, double x);
+
 /* Turns n scores into their softmax and returns the logarithm of the sum of their exponentials. */
 double ref_softmax_row(double *scores, int64_t n);
 

@@ -1,0 +1,56 @@
+/* heed_activate. */
+#include <stddef.h>
+
+#include "error.h"
+#include "rows.h"
+
+enum { OUTPUT, INPUT, GATE, RESIDUAL, BIAS, REGIONS };
+
+static void find_regions(const struct heed_activate *r, struct heed_region regions[REGIONS]) {
+    regions[OUTPUT] = heed_rows_region("output", r->output, r->rows, r->columns, r->output_stride);
+    regions[INPUT] = heed_rows_region("input", r->input, r->rows, r->columns, r->input_stride);
+    regions[GATE] = heed_rows_optional("gate", r->gate, r->rows, r->columns, r->gate_stride);
+    regions[RESIDUAL] = heed_rows_optional("residual", r->residual, r->rows, r->columns, r->residual_stride);
+    regions[BIAS] = heed_rows_optional("bias", r->bias, r->rows > 0, r->columns, 0);
+}
+
+static enum heed_status check(const struct heed_activate *request) {
+    struct heed_region regions[REGIONS];
+    if (!request)
+        return heed_fail(HEED_INVALID_ARGUMENT, "activate is NULL");
+    if (heed_check_range("rows", request->rows, 0, INT64_MAX) || heed_check_range("columns", request->columns, 0, INT64_MAX) ||
+        heed_check_range("activation", (int64_t)request->activation, HEED_IDENTITY, HEED_SILU))
+        return HEED_INVALID_ARGUMENT;
+    find_regions(request, regions);
+    for (int i = 0; i < REGIONS; i++)
+        if (heed_region_check(&regions[i]))
+            return HEED_INVALID_ARGUMENT;
+    if (heed_region_check_rows_apart(&regions[OUTPUT]))
+        return HEED_INVALID_ARGUMENT;
+    for (int i = INPUT; i < BIAS; i++)
+        if (heed_rows_check_apart(&regions[OUTPUT], &regions[i]))
+            return HEED_INVALID_ARGUMENT;
+    return heed_region_check_apart(&regions[OUTPUT], &regions[BIAS]);
+}
+
+static const float *row_of(const float *data, int64_t stride, int64_t row) { return data ? data + row * stride : NULL; }
+
+static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {
+    const struct heed_activate *request = context;
+    kernels->activation_row(&(struct heed_activation_row){
+        .n = request->columns,
+        .activation = request->activation,
+        .input = row_of(request->input, request->input_stride, row),
+        .bias = request->bias,
+        .gate = row_of(request->gate, request->gate_stride, row),
+        .residual = row_of(request->residual, request->residual_stride, row),
+        .y = request->output + row * request->output_stride,
+    });
+}
+
+HEED_API enum heed_status heed_activate(const struct heed_activate *activate, const struct heed_exec *exec) {
+    const bool is_plain = activate && (activate->activation == HEED_IDENTITY || activate->activation == HEED_RELU);
+    if (check(activate))
+        return HEED_INVALID_ARGUMENT;
+    return heed_rows_run(&(struct heed_rows){activate->rows, activate->columns, is_plain ? 8.0 : 64.0, run_row, activate}, exec);
+}
