@@ -46,16 +46,17 @@ static bool is_thin(const struct heed_attention *request, int64_t rows) {
            request->key_tokens >= ceil_div(THIN_BYTES_LEAST, key_bytes);
 }
 
+/* Whether pairs hold something else: thin products do not round on their way. */
+static bool is_rounded(enum heed_type type) { return type == HEED_F32 || type == HEED_F16; }
+
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
-    plan->is_thin = is_thin(request, rows) && !plan->pairs;
-    plan->key_type = request->key.type;
-    plan->value_type = request->value.type;
+    plan->key_type = request->cache ? request->cache->key_type : request->key.type;
+    plan->value_type = request->cache ? request->cache->value_type : request->value.type;
+    plan->is_thin = is_thin(request, rows) && !(plan->pairs && (is_rounded(plan->key_type) || is_rounded(plan->value_type)));
     plan->pack_keys = !plan->is_thin;
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
-        plan->key_type = request->cache->key_type;
-        plan->value_type = request->cache->value_type;
         if (plan->key_type == HEED_F32)
             plan->pack_keys = plan->cache.width < plan->kernels->tile_columns && rows >= PACK_ROWS;
     }
@@ -189,7 +190,7 @@ void heed_attention_prepare(const struct heed_attention *request, const struct h
     plan->pairs = request->compute == HEED_COMPUTE_BF16;
     plan->depth = plan->pairs ? round_up(request->head_dim, 2) : request->head_dim;
     plan_memory_access(plan, rows);
-    if (plan->pairs)
+    if (plan->pairs && !plan->is_thin)
         plan->pack_keys = plan->pack_values = true;
     plan_scores(plan);
     plan->most_workers = heed_schedule_workers(exec, INT64_MAX, count_flops(request, true));

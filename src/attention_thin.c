@@ -21,16 +21,17 @@ static struct next first_values(const struct attention_chunk *chunk, bool in_cac
 
 static void score_panels(const struct attention_block *block, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
-    const int64_t head_dim = block->plan->request->head_dim;
+    const struct attention_plan *plan = block->plan;
     const struct next values = first_values(chunk, true);
     for (int at = chunk->begin / chunk->key_width * chunk->key_width; at < chunk->end; at += chunk->key_width) {
         const bool last = at + chunk->key_width >= chunk->end;
         block->kernels->thin_product(&(struct heed_thin_product){
             .rows = rows,
             .columns = chunk->key_width,
-            .k = head_dim,
+            .k = plan->request->head_dim,
             .a = block->query,
-            .lda = head_dim,
+            .lda = plan->depth,
+            .pairs = plan->pairs,
             .b = chunk->keys[at / chunk->key_width],
             .type = chunk->key_type,
             .ldb = chunk->key_width,
@@ -51,7 +52,8 @@ static void score_rows(const struct attention_block *block, int rows) {
         .columns = chunk->end - begin,
         .k = request->head_dim,
         .a = block->query,
-        .lda = request->head_dim,
+        .lda = block->plan->depth,
+        .pairs = block->plan->pairs,
         .b = type_at(chunk->key_type, chunk->keys[0], begin * request->key.token_stride),
         .type = chunk->key_type,
         .ldb = request->key.token_stride,
@@ -84,23 +86,24 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
     const int64_t columns = block->plan->request->cache ? output_ld : block->plan->request->value_dim;
     for (int at = from, n; at < to; at += n) {
         const int piece = at / chunk->piece_keys, in_piece = at % chunk->piece_keys;
-        n = smaller(chunk->piece_keys - in_piece, to - at);
-        if (at + n < to)
-            next = (struct next){chunk->values[piece + 1], 0};
+        const bool half = block->plan->pairs && at % 2; /* the odd key of a pair alone; the weight is in the place of the other */
+        n = half ? 1 : smaller(chunk->piece_keys - in_piece, to - at);
+        const struct next after = at + n < to ? (struct next){chunk->values[(at + n) / chunk->piece_keys], 0} : next;
         block->kernels->thin_product(&(struct heed_thin_product){
             .rows = rows,
             .columns = (int)columns,
             .k = n,
-            .a = block->scores + i * HEED_CHUNK + at,
+            .a = block->scores + i * HEED_CHUNK + (half ? at - 1 : at),
             .lda = HEED_CHUNK,
             .b = type_at(chunk->value_type, chunk->values[piece], in_piece * chunk->value_ld),
             .type = chunk->value_type,
             .ldb = chunk->value_ld,
             .c = block->chunk_output + i * output_ld,
             .ldc = output_ld,
+            .pairs = block->plan->pairs && !half,
             .continues = true,
-            .next = next.data,
-            .next_step = next.step,
+            .next = after.data,
+            .next_step = after.step,
         });
     }
 }
@@ -115,11 +118,13 @@ static struct next next_keys(const struct attention_block *block) {
     return (struct next){block->next ? heed_block_first_key(block->next, block->next->first_chunk) : NULL, step};
 }
 
-/* Rows see a range in common, and each some keys before and after it. */
+/* Rows see a range in common, and each some keys before and after it; unless that is all they see, it has whole pairs. */
 void heed_block_weight_thin(const struct attention_block *block, int rows) {
     const int *begins = block->begins, *ends = block->ends;
+    const bool alike = begins[0] == begins[rows - 1] && ends[0] == ends[rows - 1], whole = block->plan->pairs && !alike;
     const struct next keys = next_keys(block), none = {NULL, 0};
-    const int begin = begins[rows - 1], end = larger(begin, ends[0]);
+    const int begin = begins[rows - 1] + (whole ? begins[rows - 1] % 2 : 0);
+    const int end = larger(begin, ends[0] - (whole ? ends[0] % 2 : 0));
     memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
     for (int i = 0; i < rows; i++)
         weight_values(block, i, 1, begins[i], smaller(begin, ends[i]), none);

@@ -31,7 +31,7 @@ void heed_gemm_finish(const struct heed_gemm *request, const struct heed_kernels
                       int64_t column, int64_t columns, const float *sums);
 
 /* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
- * a: op(a) as floats.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
+ * a: op(a) as floats or pairs.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
                     const float *a, int64_t lda, int64_t column, int64_t end, float *sums);

@@ -8,11 +8,13 @@
 #include "schedule.h"
 #include "types.h"
 
-/* A single row of packed floats is as quick by tiles, of any width; other types are widened a window at a time. */
+/* A single row of packed floats is as quick by tiles, of any width.  Other types become floats on their way, but are not rounded:
+ * pairs are made of bf16 alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (request->m > HEED_GEMM_FEW_ROWS || request->transpose_a || !heed_gemm_reads_ab(request) ||
-        request->compute != HEED_COMPUTE_F32)
+    if (request->m > HEED_GEMM_FEW_ROWS || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
+    if (request->compute == HEED_COMPUTE_BF16)
+        return request->b_type == HEED_BF16;
     if (request->b_type != HEED_F32)
         return true;
     if (request->packed_b)
@@ -44,7 +46,8 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
                                         .lda = lda,
                                         .type = request->b_type,
                                         .c = sums,
-                                        .ldc = HEED_PANEL};
+                                        .ldc = HEED_PANEL,
+                                        .pairs = request->compute == HEED_COMPUTE_BF16};
     if (request->packed_b) {
         product.columns = HEED_PANEL;
         product.b = heed_gemm_packed_at(request, column, 0);

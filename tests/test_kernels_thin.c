@@ -1,20 +1,43 @@
 /* thin_product and thin_product_transposed of every usable table against the scalar table's, and against the chain itself. */
+#include "cpu.h"
+#include "harness_attention.h"
 #include "kernels_common.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct thin_case {
     bool transposed, continues, has_next;
+    bool pairs; /* a and b are bf16 */
     int rows, columns, skipped;
     int64_t k, ldb;
     float *a, *b, *c; /* b: [k][columns] or [columns][k] */
 };
 
+/* With denormals as pairs have them. */
+static void flush(const struct thin_case *t, bool on) {
+    if (t->pairs)
+        heed_fp_flush(on);
+}
+
+/* a as the table takes it, of t->k rounded up to `depth`. */
+static float *new_factors(const struct heed_kernels *table, const struct thin_case *t, int64_t depth) {
+    float *a = new_floats(t->rows * depth);
+    if (t->pairs)
+        table->pair_queries(t->a, HEED_F32, t->k, t->rows, t->k, 1.0f, a, depth);
+    else
+        memcpy(a, t->a, (size_t)(t->rows * depth) * sizeof *a);
+    return a;
+}
+
 /* Rows of b that are skipped must not be touched: none before them are mapped where that is possible. */
 static void compute_product(const struct heed_kernels *table, const struct thin_case *t, struct rng *rng, float *got) {
     const int whole = (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
-    struct tensor a = matrix(t->rows, t->k, t->k + rng_range(rng, 0, 3), any_placement(rng), t->a);
+    const int64_t depth = t->pairs ? round_up(t->k, 2) : t->k;
+    flush(t, true);
+    float *factors = new_factors(table, t, depth);
+    struct tensor a = matrix(t->rows, depth, depth + rng_range(rng, 0, 3), any_placement(rng), factors);
     struct tensor b = t->transposed ? matrix(t->columns - t->skipped, t->k, t->ldb, any_placement(rng), t->b + t->skipped * t->k)
                                     : matrix(t->k, whole, whole + t->ldb - t->columns, any_placement(rng), t->b);
     struct tensor c = matrix(t->rows, whole, whole + rng_range(rng, 0, 3), any_placement(rng), t->c);
@@ -28,23 +51,38 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .c = c.data,
                                               .ldc = c.stride[2],
                                               .skipped = t->skipped,
+                                              .pairs = t->pairs,
                                               .continues = t->continues,
                                               .next = t->has_next ? t->a : NULL,
                                               .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};
     (t->transposed ? table->thin_product_transposed : table->thin_product)(&product);
+    flush(t, false);
     must(tensor_take(&c, got));
     must(tensor_unchanged(&a));
     must(tensor_unchanged(&b));
     tensor_free(&a);
     tensor_free(&b);
     tensor_free(&c);
+    free(factors);
+}
+
+static float factor_a(const struct thin_case *t, int row, int64_t p) { return p < t->k ? t->a[row * t->k + p] : 0; }
+
+static float factor_b(const struct thin_case *t, int64_t p, int column) {
+    const int whole = (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
+    return p >= t->k ? 0 : t->transposed ? t->b[column * t->k + p] : t->b[p * whole + column];
 }
 
 static void must_be_chain(const struct thin_case *t, int row, int column, float got) {
     const int whole = (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
     float chain = t->continues ? t->c[row * whole + column] : 0;
-    for (int64_t p = 0; p < t->k; p++)
-        chain = fmaf(t->a[row * t->k + p], t->transposed ? t->b[column * t->k + p] : t->b[p * whole + column], chain);
+    flush(t, true);
+    for (int64_t p = 0; p < t->k; p += t->pairs ? 2 : 1) {
+        if (t->pairs)
+            chain = fmaf(factor_a(t, row, p + 1), factor_b(t, p + 1, column), chain);
+        chain = fmaf(factor_a(t, row, p), factor_b(t, p, column), chain);
+    }
+    flush(t, false);
     must(compare(ANY_NAN, &got, &chain, 1, 1));
 }
 
@@ -55,6 +93,7 @@ static void check_thin_product(const struct heed_kernels *table, struct rng *rng
     const int64_t gap = rng_range(rng, 0, 1) * rng_range(rng, 0, 20);
     struct thin_case t = {.transposed = transposed,
                           .continues = rng_range(rng, 0, 1),
+                          .pairs = rng_range(rng, 0, 3) == 0,
                           .has_next = rng_range(rng, 0, 1),
                           .rows = rows,
                           .columns = columns,
@@ -64,9 +103,14 @@ static void check_thin_product(const struct heed_kernels *table, struct rng *rng
                           .a = new_filled(rng, mode, rows * k),
                           .b = new_filled(rng, mode, k * whole),
                           .c = new_filled(rng, mode, rows * whole)};
+    if (t.pairs) {
+        round_floats(HEED_BF16, t.a, rows * k);
+        round_floats(HEED_BF16, t.b, k * whole);
+    }
     float *got = new_floats(rows * whole), *want = new_floats(rows * whole);
-    describe(transposed ? "thin_product_transposed" : "thin_product", table->name, "%d x %d, k %lld, ldb %lld, skipped %d, %s, %s",
-             rows, columns, (long long)k, (long long)t.ldb, t.skipped, t.continues ? "continued" : "from 0", fill_name(mode));
+    describe(transposed ? "thin_product_transposed" : "thin_product", table->name,
+             "%d x %d, k %lld, ldb %lld, skipped %d, %s%s, %s", rows, columns, (long long)k, (long long)t.ldb, t.skipped,
+             t.continues ? "continued" : "from 0", t.pairs ? ", pairs" : "", fill_name(mode));
     compute_product(table, &t, rng, got);
     compute_product(scalar_kernels(), &t, rng, want);
     for (int i = 0; i < rows; i++) {

@@ -40,7 +40,7 @@ struct thin_window {
     int64_t ldb;
     float *c;
     int64_t ldc;
-    bool continues;
+    bool pairs, continues;
     struct thin_ahead ahead; /* the next window */
     int64_t further;         /* bytes from there to the one after it, which has gaps if that has */
 };
@@ -78,15 +78,22 @@ INLINE void thin_step(const enum heed_type type, const int rows, const int vecto
     }
 }
 
-/* `steps` of them; a and b advance. */
-INLINE void thin_steps(const enum heed_type type, const int steps, const int rows, const int vectors, vf acc[][THIN_VECTORS],
-                       const float *a[ROW_GROUPS], int64_t lda, const void **b, int64_t ldb) {
-    UNROLL for (int u = 0; u < steps; u++) {
-        thin_step(type, rows, vectors, acc, a, lda, *b);
+/* THIN_STEPS of them; a advances. */
+INLINE void thin_steps(const enum heed_type type, const int rows, const int vectors, vf acc[][THIN_VECTORS],
+                       const float *a[ROW_GROUPS], int64_t lda, const void *const b[THIN_STEPS]) {
+    UNROLL for (int u = 0; u < THIN_STEPS; u++) {
+        thin_step(type, rows, vectors, acc, a, lda, b[u]);
         UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
-        *b = type_at(type, *b, ldb);
     }
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(a[g]);
+}
+
+/* The last step where there is no other: of a pair the even one alone, after a product of zeros, which is no -0. */
+INLINE void thin_last_step(const enum heed_type type, const int rows, const int vectors, vf acc[][THIN_VECTORS],
+                           const float *a[ROW_GROUPS], int64_t lda, const void *b, bool pairs) {
+    UNROLL for (int i = 0; pairs && i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_add(acc[i][v], v_zero());
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += pairs;
+    thin_step(type, rows, vectors, acc, a, lda, b);
 }
 
 /* Rows from `from` on, columns from j on. */
@@ -95,9 +102,12 @@ INLINE void thin_body(const enum heed_type type, const int rows, const int vecto
     vf acc[THIN_ROWS][THIN_VECTORS];
     const int bytes = vectors * VF_LANES * (int)type_bytes(type);
     const float *a[ROW_GROUPS];
-    const void *b = type_at(type, window->b, j);
-    float *c = window->c + from * window->ldc + j;
     int64_t k = window->k;
+    /* Of two rows, the one that comes first, and the other. */
+    const int64_t ldb = k > 1 ? window->ldb : 0;
+    const void *b[THIN_STEPS] = {type_at(type, window->b, j + (window->pairs ? ldb : 0)),
+                                 type_at(type, window->b, j + (window->pairs ? 0 : ldb))};
+    float *c = window->c + from * window->ldc + j;
     /* The first rows fetch, for all. */
     struct thin_ahead ahead =
         thin_ahead_of_tile(from == 0 ? window->ahead : (struct thin_ahead){NULL, 0}, bytes, k, j * type_bytes(type));
@@ -112,13 +122,12 @@ INLINE void thin_body(const enum heed_type type, const int rows, const int vecto
             thin_fetch(bytes, ahead, window->further);
             ahead.data += THIN_STEPS * ahead.step;
         }
-        thin_steps(type, THIN_STEPS, rows, vectors, acc, a, window->lda, &b, window->ldb);
+        thin_steps(type, rows, vectors, acc, a, window->lda, b);
+        UNROLL for (int u = 0; u < THIN_STEPS; u++) b[u] = type_at(type, b[u], THIN_STEPS * ldb);
         PIN(k); /* gcc 12 else counts on the stack */
     }
-    NO_UNROLL for (; k > 0; k--) {
-        thin_steps(type, 1, rows, vectors, acc, a, window->lda, &b, window->ldb);
-        PIN(k);
-    }
+    if (k > 0)
+        thin_last_step(type, rows, vectors, acc, a, window->lda, b[window->pairs], window->pairs);
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
         v_store(c + i * window->ldc + v * VF_LANES, acc[i][v]);
 }
@@ -215,8 +224,12 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const int64_t row_bytes = product->columns * type_bytes(product->type);
     const int64_t rows = max_i64(2, WINDOW_BYTES / THIN_STEPS / row_bytes) * THIN_STEPS;
     const struct thin_split split = thin_split_of(product->rows, product->columns);
-    struct thin_window window = {
-        .lda = product->lda, .ldb = product->ldb, .c = product->c, .ldc = product->ldc, .continues = product->continues};
+    struct thin_window window = {.lda = product->lda,
+                                 .ldb = product->ldb,
+                                 .c = product->c,
+                                 .ldc = product->ldc,
+                                 .pairs = product->pairs,
+                                 .continues = product->continues};
     for (int64_t row = 0; row < product->k; row += window.k) {
         window.k = min_i64(rows, product->k - row);
         window.a = product->a + row;
@@ -246,6 +259,7 @@ static void thin_product_of_rest(const struct heed_thin_product *product) {
                                                             .ldb = VF_LANES,
                                                             .c = product->c,
                                                             .ldc = product->ldc,
+                                                            .pairs = product->pairs,
                                                             .continues = product->continues || row > 0});
     }
 }
@@ -310,6 +324,7 @@ INLINE void thin_product_transposed_of(const enum heed_type type, const struct h
                                              .ldb = TURNED_ROWS,
                                              .c = product->c + j,
                                              .ldc = product->ldc,
+                                             .pairs = product->pairs,
                                              .continues = product->continues || p > 0,
                                              .ahead = {in_one_piece ? (const void *)ahead : NULL, 0}});
             ahead += ahead ? TURNED_DEPTH * type_bytes(type) : 0;
