@@ -9,12 +9,13 @@
 #include <string.h>
 
 const struct format formats[] = {
-    {"f32", HEED_F32, HEED_F32, HEED_F32, false},
-    {"bf16", HEED_BF16, HEED_BF16, HEED_BF16, false},
-    {"bf16, output f32", HEED_BF16, HEED_BF16, HEED_F32, false},
-    {"f16", HEED_F16, HEED_F16, HEED_F16, false},
-    {"f32, cache int8", HEED_F32, HEED_I8, HEED_F32, false},
-    {"f32, cache int8, channels", HEED_F32, HEED_I8, HEED_F32, true},
+    {"f32", HEED_F32, HEED_F32, HEED_F32, HEED_COMPUTE_F32, false},
+    {"bf16", HEED_BF16, HEED_BF16, HEED_BF16, HEED_COMPUTE_F32, false},
+    {"bf16, output f32", HEED_BF16, HEED_BF16, HEED_F32, HEED_COMPUTE_F32, false},
+    {"bf16, computed so", HEED_BF16, HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16, false},
+    {"f16", HEED_F16, HEED_F16, HEED_F16, HEED_COMPUTE_F32, false},
+    {"f32, cache int8", HEED_F32, HEED_I8, HEED_F32, HEED_COMPUTE_F32, false},
+    {"f32, cache int8, channels", HEED_F32, HEED_I8, HEED_F32, HEED_COMPUTE_F32, true},
 };
 const int format_count = sizeof formats / sizeof *formats;
 const char *const format_input_names[FORMAT_INPUTS] = {"N(0,1)", "outliers in q, k", "outliers"};
@@ -183,6 +184,7 @@ static bool run_rows(struct format_run *run, const struct format *format, const 
     void *key = store(format->key, c->key, c->keys, &run->stored.key);
     void *value = store(format->key, c->value, c->keys, &run->stored.value);
     struct heed_attention request = request_of(c);
+    request.compute = format->compute;
     request.query.data = query, request.key.data = key, request.value.data = value;
     request.query.type = format->query, request.key.type = request.value.type = format->key;
     const bool good = key && value && attend(run, &request, format->output);
@@ -194,6 +196,7 @@ static bool run_rows(struct format_run *run, const struct format *format, const 
 static bool run_cache(struct format_run *run, const struct format *format, const struct format_case *c, const void *query) {
     const struct heed_kv_cache cache = append(c, run->scales);
     struct heed_attention request = request_of(c);
+    request.compute = format->compute;
     request.query.data = query, request.query.type = format->query;
     request.key = request.value = (struct heed_input){0};
     request.cache = &cache;

@@ -14,6 +14,7 @@
 struct format {
     const char *name;
     enum heed_type query, key, output; /* key: of the value too; HEED_I8: both in a cache */
+    enum heed_compute compute;         /* BF16: keys and values of what bf16 holds */
     bool scales_channels;              /* of keys in the cache, by the power of two next to each channel's largest */
 };
 extern const struct format formats[];

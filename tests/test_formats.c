@@ -39,7 +39,7 @@ static double largest(const float *row, const float *scales) {
 /* A rounding of x moves it by at most u |x|, to either side: the mean square of what many do to a sum is at most the sum of their
  * squares.  (It is a third of that where errors are spread evenly; that leaves the room for terms of second order, and for the
  * finite sample.)  The score scale q k: what storing each q[d] and k[d] does, and the D + 10 roundings of harness_bounds.c, each of
- * a partial sum. */
+ * a partial sum.  In pairs the scaled query is rounded too; keys and values are bf16 as they are. */
 static double score_variance(const struct format_case *c, const struct format *format, const float *scales, int64_t i, int64_t j) {
     const float *q = c->query + i * FORMAT_DIM, *k = c->key + j * FORMAT_DIM;
     const double most_k = largest(k, scales);
@@ -48,7 +48,8 @@ static double score_variance(const struct format_case *c, const struct format *f
         const double of_q = storing(format->query, (double)q[d], 0) * (double)k[d];
         const double scale = (double)scales[d];
         const double of_k = scale * storing(format->key, (double)k[d] / scale, most_k) * (double)q[d];
-        stored += of_q * of_q + of_k * of_k;
+        const double of_pair = format->compute == HEED_COMPUTE_BF16 ? B * (double)q[d] * (double)k[d] : 0;
+        stored += of_q * of_q + of_k * of_k + of_pair * of_pair;
         terms += fabs((double)q[d] * (double)k[d]);
     }
     return (stored + (FORMAT_DIM + 10) * U * U * terms * terms) / FORMAT_DIM;
@@ -70,9 +71,10 @@ static void weight_variances(const struct format_case *c, const struct format *f
 }
 
 /* Of output d of query i, o = sum p v.  A weight off by a factor 1 + e moves o by p e (v - o), for all weights are divided by their
- * sum; a value stored with an error e moves it by p e.  Each fma of a chunk rounds the sum so far.  At a chunk's end two exp2, off
- * by 3 u each, weigh what it adds and what was there before, and two roundings follow: no more than 10 u^2 of the squares of both,
- * and of o, as far as sums of weights are concerned.  The sum of weights rounds 24 times and twice a chunk; then o may be stored.
+ * sum; a value stored with an error e moves it by p e, and a weight rounded after it was summed by e v.  Each fma of a chunk rounds
+ * the sum so far.  At a chunk's end two exp2, off by 3 u each, weigh what it adds and what was there before, and two roundings
+ * follow: no more than 10 u^2 of the squares of both, and of o, as far as sums of weights are concerned.  The sum of weights rounds
+ * 24 times and twice a chunk; then o may be stored.
  */
 static double output_variance(const struct format_case *c, const struct format *format, int64_t i, int64_t d,
                               const double *variance, const double *most) {
@@ -81,7 +83,9 @@ static double output_variance(const struct format_case *c, const struct format *
     double sum = 0, chunk = 0, total = 0;
     for (int64_t j = 0; j < c->keys; j++) {
         const double v = (double)c->value[j * FORMAT_DIM + d], stored = storing(format->key, v, most[j]);
+        const double of_pair = format->compute == HEED_COMPUTE_BF16 ? B * p[j] * v : 0;
         chunk += p[j] * v;
+        sum += of_pair * of_pair;
         sum += p[j] * p[j] * (variance[j] * (v - o) * (v - o) + stored * stored) + U * U * chunk * chunk;
         if ((j + 1) % HEED_CHUNK == 0 || j + 1 == c->keys) {
             total += chunk;
@@ -122,7 +126,7 @@ static double check_error(const struct format_run *run, const struct format_case
 START_TEST(test_format_does_not_drift) {
     const struct format *format = &formats[_i / FORMAT_INPUTS];
     const enum format_inputs inputs = (enum format_inputs)(_i % FORMAT_INPUTS);
-    const struct format plain = {format->name, HEED_F32, HEED_F32, format->output, false};
+    const struct format plain = {format->name, HEED_F32, HEED_F32, format->output, format->compute, false};
     const int64_t lengths[] = {128, test_quick() ? 2048 : 32768};
     for (int length = 0; length < 2; length++) {
         struct format_case c;

@@ -34,6 +34,7 @@ struct run_options {
     float scale, softcap; /* 0: not given */
     struct run_stage score_stage;
     enum heed_type output_type;
+    enum heed_compute compute;
     bool explain;
     struct heed_exec exec;
 };

@@ -124,6 +124,12 @@ static int parse_type(const char *name, const char *text, void *field) {
     return tool_usage("--%s is %s, must be f32, bf16 or f16", name, text);
 }
 
+static int parse_compute(const char *name, const char *text, void *field) {
+    const bool pairs = strcmp(text, "bf16") == 0;
+    *(enum heed_compute *)field = pairs ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32;
+    return pairs || strcmp(text, "f32") == 0 ? TOOL_OK : tool_usage("--%s is %s, must be f32 or bf16", name, text);
+}
+
 #define FIELD(member) offsetof(struct run_options, member)
 static const struct {
     const char *name;
@@ -136,6 +142,7 @@ static const struct {
     {"value", required_argument, parse_text, FIELD(value)},
     {"output", required_argument, parse_text, FIELD(output)},
     {"output-type", required_argument, parse_type, FIELD(output_type)},
+    {"compute", required_argument, parse_compute, FIELD(compute)},
     {"weights", required_argument, parse_text, FIELD(weights)},
     {"lse", required_argument, parse_text, FIELD(lse)},
     {"scores", required_argument, parse_text, FIELD(scores)},
