@@ -4,6 +4,7 @@
 #define HEED_GEMM_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "heed.h"
 #include "kernels.h"
@@ -12,7 +13,13 @@
 enum heed_status heed_gemm_check(const struct heed_gemm *request);
 enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const void *packed_b);
 bool heed_gemm_b_may_be(enum heed_type type);
-static inline bool heed_gemm_reads_ab(const struct heed_gemm *request) { return request->alpha != 0.0f && request->k > 0; }
+/* alpha by its bits: where denormals are 0, as in products of pairs or at the caller's, a comparison would find another answer than
+ * elsewhere. */
+static inline bool heed_gemm_reads_ab(const struct heed_gemm *request) {
+    uint32_t bits;
+    memcpy(&bits, &request->alpha, sizeof bits);
+    return bits << 1 != 0 && request->k > 0;
+}
 
 enum {
     HEED_GEMM_FEW_ROWS = 12, /* up to so many, a product waits for b */

@@ -86,12 +86,12 @@ static void finish_sums(const struct heed_gemm *g, const float *old, float *sums
 }
 
 /* op(a) op(b) of factors rounded to bf16, two p at a time, the odd one first; where there is none, 0. */
-static void multiply_pairs(const struct heed_gemm *g, const float *a, const float *b, float *sums) {
+static void multiply_pairs(const struct heed_gemm *g, const float *a, const float *b, bool reads, float *sums) {
     const int64_t a_step = g->transpose_a ? g->m : 1, b_step = g->transpose_b ? 1 : g->n;
     for (int64_t at = 0; at < g->m * g->n; at++) {
         const float *x = a + at / g->n * (g->transpose_a ? 1 : g->k), *y = b + at % g->n * (g->transpose_b ? g->k : 1);
         float chain = 0;
-        for (int64_t p = 0; g->alpha != 0 && p < g->k; p += 2) {
+        for (int64_t p = 0; reads && p < g->k; p += 2) {
             const bool odd = p + 1 < g->k;
             chain = fmaf(odd ? x[(p + 1) * a_step] : 0, odd ? y[(p + 1) * b_step] : 0, chain);
             chain = fmaf(x[p * a_step], y[p * b_step], chain);
@@ -107,9 +107,10 @@ static void want_pairs(const struct product *p) {
     memcpy(b, p->b, (size_t)(g->k * g->n) * sizeof *b);
     round_floats(HEED_BF16, a, g->m * g->k);
     round_floats(HEED_BF16, b, g->k * g->n);
+    const bool reads = g->alpha != 0; /* before denormals are */
     const uint64_t callers = heed_fp_begin();
     heed_fp_flush(true);
-    multiply_pairs(g, a, b, p->want);
+    multiply_pairs(g, a, b, reads, p->want);
     finish_sums(g, p->c, p->want);
     heed_fp_flush(false);
     heed_fp_end(callers);
@@ -134,11 +135,11 @@ static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute
 }
 
 static struct product new_product(struct rng *rng) {
-    static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY};
+    static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY, -0x1p-130f};
     const enum heed_compute compute = rng_range(rng, 0, 1) ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32;
     struct product p = {.request = {.compute = compute,
-                                    .alpha = factors[rng_range(rng, 0, 5)],
-                                    .beta = factors[rng_range(rng, 0, 5)],
+                                    .alpha = factors[rng_range(rng, 0, 6)],
+                                    .beta = factors[rng_range(rng, 0, 6)],
                                     .transpose_a = rng_range(rng, 0, 3) == 0,
                                     .transpose_b = rng_range(rng, 0, 1),
                                     .a_type = type_of_product(rng, compute),
