@@ -1,5 +1,5 @@
-/* ggml: products with weights stored as it likes them, output feature by output feature; attention with its flash kernel, keys and
- * values in f32 or f16, and without it, by two products and a softmax; softmax. */
+/* ggml: products with weights stored as it likes them, output feature by output feature, in f32, bf16 or f16; attention with its
+ * flash kernel, keys and values in f32, bf16 or f16, and without it, by two products and a softmax; softmax. */
 #include <ggml-cpu.h>
 #include <ggml.h>
 
@@ -36,6 +36,8 @@ class Graph {
         ggml_tensor *made = ggml_new_tensor_3d(context_, type, width, rows, heads);
         if (type == GGML_TYPE_F16)
             ggml_fp32_to_fp16_row(data, static_cast<ggml_fp16_t *>(made->data), width * rows * heads);
+        else if (type == GGML_TYPE_BF16)
+            ggml_fp32_to_bf16_row(data, static_cast<ggml_bf16_t *>(made->data), width * rows * heads);
         else
             std::memcpy(made->data, data, ggml_nbytes(made));
         return made;
@@ -86,11 +88,21 @@ void copy_result(const Graph &graph, const Shape &shape) {
 
 double count(int64_t a, int64_t b, int64_t c = 1) { return static_cast<double>(a) * static_cast<double>(b * c); }
 
-void run_gemm(Races &races, const Shape &shape, int threads) {
-    Graph graph(count(shape.m, shape.k) + count(shape.k, shape.n) + count(shape.m, shape.n), threads);
+void race_product(Races &races, const Shape &shape, int threads, const char *variant, ggml_type type) {
+    Graph graph(count(shape.m, shape.k) + 2 * count(shape.k, shape.n) + count(shape.m, shape.n), threads);
     ggml_tensor *weights = graph.transposed(shape.n, shape.k, 1, shape.input[1]);
+    if (type != GGML_TYPE_F32)
+        weights = graph.tensor(type, shape.k, shape.n, 1, static_cast<const float *>(weights->data));
     graph.plan(ggml_mul_mat(graph.context(), weights, graph.tensor(GGML_TYPE_F32, shape.k, shape.m, 1, shape.input[0])));
-    race_graph(races, "mul_mat", graph, [&] { copy_result(graph, shape); });
+    race_graph(races, variant, graph, [&] { copy_result(graph, shape); });
+}
+
+/* Beside weights of bf16 stand those of f16, which have a kernel of their own: as large, and nearly the same numbers. */
+void run_gemm(Races &races, const Shape &shape, int threads) {
+    if (!shape.bf16)
+        return race_product(races, shape, threads, "mul_mat", GGML_TYPE_F32);
+    race_product(races, shape, threads, "mul_mat, bf16 weights", GGML_TYPE_BF16);
+    race_product(races, shape, threads, "mul_mat, f16 weights", GGML_TYPE_F16);
 }
 
 void run_softmax(Races &races, const Shape &shape, int threads) {
@@ -155,9 +167,10 @@ void run(Races &races, const Shape &shape) {
         run_softmax(races, shape, threads);
     if (shape.kind != peers::attention)
         return;
-    run_flash(races, shape, threads, "flash, f32", GGML_TYPE_F32);
     run_flash(races, shape, threads, "flash, f16 keys", GGML_TYPE_F16);
-    run_products(races, shape, threads);
+    run_flash(races, shape, threads, shape.bf16 ? "flash, bf16 keys" : "flash, f32", shape.bf16 ? GGML_TYPE_BF16 : GGML_TYPE_F32);
+    if (!shape.bf16)
+        run_products(races, shape, threads);
 }
 
 } // namespace

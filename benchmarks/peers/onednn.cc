@@ -1,4 +1,5 @@
-/* oneDNN's primitives: matrix products with weights as they are or packed once in the layout that it likes best, and softmax. */
+/* oneDNN's primitives: matrix products in f32 and bf16, with weights as they are or packed once in the layout that it likes best;
+ * softmax. */
 #include <unordered_map>
 
 #include "onednn.h"
@@ -16,8 +17,18 @@ memory view(const memory::desc &desc, const dnnl::engine &engine, const float *d
     return memory(desc, engine, const_cast<float *>(data));
 }
 
-memory::desc matrix(int64_t rows, int64_t columns, Tag tag = Tag::ab) {
-    return memory::desc({rows, columns}, memory::data_type::f32, tag);
+using Type = memory::data_type;
+
+memory::desc matrix(int64_t rows, int64_t columns, Tag tag = Tag::ab, Type type = Type::f32) {
+    return memory::desc({rows, columns}, type, tag);
+}
+
+/* The same numbers in another layout or type. */
+memory reordered(memory from, const memory::desc &desc, const dnnl::engine &engine, dnnl::stream stream) {
+    memory to(desc, engine);
+    dnnl::reorder(from, to).execute(stream, from, to);
+    stream.wait();
+    return to;
 }
 
 /* The constructors of descriptors changed in version 3. */
@@ -71,10 +82,33 @@ void run_gemm(Races &races, const Shape &shape, const dnnl::engine &engine, dnnl
                    {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, c}});
 }
 
+/* All three of bf16. */
+void run_bf16(Races &races, const Shape &shape, const dnnl::engine &engine, dnnl::stream stream) {
+    const auto pd = product(engine, matrix(shape.m, shape.k, Tag::ab, Type::bf16),
+                            matrix(shape.k, shape.n, shape.prepared ? Tag::any : Tag::ab, Type::bf16),
+                            matrix(shape.m, shape.n, Tag::ab, Type::bf16));
+    const dnnl::matmul primitive(pd);
+    const memory a = reordered(view(matrix(shape.m, shape.k), engine, shape.input[0]), pd.src_desc(), engine, stream);
+    const memory b = reordered(view(matrix(shape.k, shape.n), engine, shape.input[1]), pd.weights_desc(), engine, stream);
+    memory c(pd.dst_desc(), engine), result = view(matrix(shape.m, shape.n), engine, shape.output);
+    races.race(
+        shape.prepared ? "matmul, weights packed" : "matmul",
+        [&] {
+            primitive.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+            stream.wait();
+        },
+        [&] {
+            dnnl::reorder(c, result).execute(stream, c, result);
+            stream.wait();
+        });
+}
+
 void run(Races &races, const Shape &shape) {
     static const dnnl::engine engine = onednn_engine();
     static const dnnl::stream stream(engine);
-    if (shape.kind == peers::gemm)
+    if (shape.kind == peers::gemm && shape.bf16)
+        run_bf16(races, shape, engine, stream);
+    else if (shape.kind == peers::gemm)
         run_gemm(races, shape, engine, stream);
     if (shape.kind == peers::softmax) {
         const memory::desc desc = matrix(shape.m, shape.n);

@@ -111,7 +111,7 @@ void Sdpa::compile(const logical_tensor &output, float *data, const dnnl::engine
 void run(Races &races, const Shape &shape) {
     static const dnnl::engine engine = onednn_engine();
     static dnnl::stream stream(engine);
-    if (shape.kind != peers::attention)
+    if (shape.kind != peers::attention || shape.bf16)
         return;
     const auto race = [&](const char *name, Causal causal) {
         try {

@@ -9,7 +9,7 @@ using peers::Races;
 using peers::Shape;
 
 void run(Races &races, const Shape &shape) {
-    if (shape.kind != peers::gemm || shape.prepared)
+    if (shape.kind != peers::gemm || shape.prepared || shape.bf16)
         return;
     const int m = static_cast<int>(shape.m), n = static_cast<int>(shape.n), k = static_cast<int>(shape.k);
     const float *a = shape.input[0], *b = shape.input[1];

@@ -13,6 +13,12 @@
 #include <utility>
 #include <vector>
 
+/* In C++ a struct has a constructor of its name, which g++ thinks the function heed_gemm hides. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#include "heed.h"
+#pragma GCC diagnostic pop
+
 namespace peers {
 
 enum Kind : int64_t { gemm, softmax, attention };
@@ -27,11 +33,12 @@ struct Shape {
     int64_t prepared;
     int64_t m, n, k;
     int64_t heads, kv_heads, queries, keys, head_dim, causal;
+    int64_t bf16; /* both sides store inputs and results in it: the inputs here are floats that it has */
     int64_t threads;
     const float *input[3];
     float *output; /* of the peer */
 };
-std::string group_of(const Shape &shape); /* the table that it belongs to: "gemm packed" */
+std::string group_of(const Shape &shape); /* the table that it belongs to: "gemm packed bf16" */
 std::string name_of(const Shape &shape);  /* its row: "512x768x768" */
 double flops_of(const Shape &shape);      /* useful ones */
 int64_t output_floats(const Shape &shape);
@@ -52,7 +59,7 @@ class Work {
   public:
     virtual ~Work() = default;
     virtual void call_heed() = 0; /* throws std::runtime_error if heed refuses */
-    const float *heed_output() const { return heed_output_.get(); }
+    const float *heed_output();   /* of the latest call */
     const Shape &shape() const { return shape_; }
     /* The largest deviation from the result in double, over the largest such result, in some of the rows.  NaN if one is NaN. */
     double error_of(const float *output) const;
@@ -62,9 +69,14 @@ class Work {
     /* What this row of the output should be. */
     virtual std::vector<double> exact_row(int64_t row) const = 0;
     const float *random(int input, int64_t floats, float amplitude);
+    /* As heed gets it: in bf16 if the shape says so. */
+    heed_type type() const { return shape_.bf16 ? HEED_BF16 : HEED_F32; }
+    const void *stored(int input) const { return shape_.bf16 ? halves_[input].get() : inputs_[input].get(); }
+    void *result() { return shape_.bf16 ? halves_[3].get() : heed_output_.get(); }
 
     Shape shape_;
     Floats inputs_[3], heed_output_, output_;
+    Floats halves_[4]; /* inputs and heed's output in bf16 */
 };
 std::unique_ptr<Work> make_work(const Shape &shape);
 /* The instruction set that heed runs on. */

@@ -36,7 +36,7 @@ def time_text(seconds):
 
 def column_of(record):
     """A peer that computes with 16-bit keys has a column of its own: it reads half as much."""
-    return record["peer"] + (" f16" if "f16" in record["variant"] else "")
+    return record["peer"] + (" f16" if " f16" in record["variant"] else "")
 
 
 def best_of(records):

@@ -8,17 +8,21 @@ from torch.nn.functional import scaled_dot_product_attention
 import peers
 
 
-def tensor(array):
-    return torch.from_numpy(array)
+def tensor(array, bf16=0):
+    made = torch.from_numpy(array)
+    return made.to(torch.bfloat16) if bf16 else made
 
 
 def run_gemm(races, shape):
-    a, b = tensor(shape.array(0, shape.m, shape.k)), tensor(shape.array(1, shape.k, shape.n))
+    a = tensor(shape.array(0, shape.m, shape.k), shape.bf16)
+    b = tensor(shape.array(1, shape.k, shape.n), shape.bf16)
     c = tensor(shape.result(shape.m, shape.n))
     if not shape.prepared:
-        races.race("mm", lambda: (lambda: torch.mm(a, b, out=c), None))
+        out = torch.empty_like(c, dtype=a.dtype) if shape.bf16 else c
+        fetch = (lambda: c.copy_(out)) if shape.bf16 else None
+        races.race("mm", lambda: (lambda: torch.mm(a, b, out=out), fetch))
         if shape.m == 1:
-            races.race("mv", lambda: (lambda: torch.mv(b.t(), a[0], out=c[0]), None))
+            races.race("mv", lambda: (lambda: torch.mv(b.t(), a[0], out=out[0]), fetch))
         return
     latest = []
 
@@ -44,13 +48,14 @@ def run_gemm(races, shape):
         return keep(lambda: torch.ops.mkldnn._linear_pointwise(a, packed, None, "none", [], ""))
 
     races.race("linear", linear)
-    races.race("linear packed for MKL", mkl)
+    if not shape.bf16:
+        races.race("linear packed for MKL", mkl)
     races.race("linear packed for oneDNN", onednn)
 
 
 def run_attention(races, shape):
-    query = tensor(shape.array(0, 1, shape.heads, shape.queries, shape.head_dim))
-    key, value = (tensor(shape.array(i, 1, shape.kv_heads, shape.keys, shape.head_dim)) for i in (1, 2))
+    query = tensor(shape.array(0, 1, shape.heads, shape.queries, shape.head_dim), shape.bf16)
+    key, value = (tensor(shape.array(i, 1, shape.kv_heads, shape.keys, shape.head_dim), shape.bf16) for i in (1, 2))
     output = tensor(shape.result(*query.shape))
 
     def race(variant, backend, query, **options):

@@ -11,13 +11,9 @@
 #include <random>
 #include <stdexcept>
 
-/* In C++ a struct has a constructor of its name, which g++ thinks the function heed_gemm hides. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
 #include "reference/reference.h"
 }
-#pragma GCC diagnostic pop
 
 namespace peers {
 namespace {
@@ -52,6 +48,9 @@ heed_exec exec_of(const Shape &shape) {
     return exec;
 }
 
+/* A single row waits for memory, and loses nothing by products of floats. */
+heed_compute compute_of(const Shape &shape, int64_t rows) { return shape.bf16 && rows > 1 ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32; }
+
 class Gemm : public Work {
   public:
     explicit Gemm(const Shape &shape) : Work(shape), gemm_{} {
@@ -61,6 +60,9 @@ class Gemm : public Work {
         gemm_.b = random(1, shape.k * shape.n, 1), gemm_.ldb = shape.n;
         gemm_.c = heed_output_.get(), gemm_.ldc = shape.n;
         timed_ = gemm_;
+        timed_.a = stored(0), timed_.b = stored(1), timed_.c = result();
+        timed_.a_type = timed_.b_type = timed_.c_type = type();
+        timed_.compute = compute_of(shape, shape.m);
         if (shape.prepared)
             pack();
     }
@@ -81,8 +83,8 @@ class Gemm : public Work {
 
   private:
     void pack() {
-        packed_ = allocate(heed_gemm_packed_bytes(&gemm_) / static_cast<int64_t>(sizeof(float)));
-        require(heed_gemm_pack_b(&gemm_, packed_.get(), nullptr));
+        packed_ = allocate(heed_gemm_packed_bytes(&timed_) / static_cast<int64_t>(sizeof(float)));
+        require(heed_gemm_pack_b(&timed_, packed_.get(), nullptr));
         timed_.packed_b = packed_.get();
         timed_.b = nullptr;
     }
@@ -143,11 +145,14 @@ Attention::Attention(const Shape &shape) : Work(shape), attention_{}, cache_{} {
     attention_.query_tokens = shape.queries, attention_.key_tokens = shape.keys;
     attention_.head_dim = attention_.value_dim = d;
     attention_.causal = shape.causal;
-    attention_.query = {random(0, shape.heads * q_head, 1.7320508f), 0, q_head, d}; /* variance 1, as after a layer norm */
-    attention_.key = {random(1, shape.kv_heads * kv_head, 1.7320508f), 0, kv_head, d};
-    attention_.value = {random(2, shape.kv_heads * kv_head, 1), 0, kv_head, d};
-    attention_.output = {heed_output_.get(), 0, q_head, d};
+    attention_.query = {random(0, shape.heads * q_head, 1.7320508f), 0, q_head, d, HEED_F32}; /* variance 1 */
+    attention_.key = {random(1, shape.kv_heads * kv_head, 1.7320508f), 0, kv_head, d, HEED_F32};
+    attention_.value = {random(2, shape.kv_heads * kv_head, 1), 0, kv_head, d, HEED_F32};
+    attention_.output = {heed_output_.get(), 0, q_head, d, HEED_F32};
     timed_ = attention_;
+    timed_.query.data = stored(0), timed_.key.data = stored(1), timed_.value.data = stored(2), timed_.output.data = result();
+    timed_.query.type = timed_.key.type = timed_.value.type = timed_.output.type = type();
+    timed_.compute = compute_of(shape, shape.queries);
     if (shape.prepared)
         move_to_cache();
 }
@@ -157,6 +162,7 @@ void Attention::move_to_cache() {
     cache_.page_tokens = (shape_.keys + 63) / 64 * 64;
     cache_.num_kv_heads = shape_.kv_heads;
     cache_.head_dim = cache_.value_dim = shape_.head_dim;
+    cache_.key_type = cache_.value_type = type();
     pages_ = allocate(heed_kv_page_bytes(&cache_) / 4);
     cache_.data = pages_.get();
     struct heed_kv_append append = {};
@@ -176,9 +182,9 @@ std::vector<double> Attention::exact_row(int64_t row) const {
     one.num_heads = one.num_kv_heads = one.query_tokens = 1;
     one.causal = false;
     one.key_tokens = shape_.causal ? query + 1 : shape_.keys;
-    one.query.data += head * one.query.head_stride + query * one.query.token_stride;
-    one.key.data += kv_head * one.key.head_stride;
-    one.value.data += kv_head * one.value.head_stride;
+    one.query.data = shape_.input[0] + head * one.query.head_stride + query * one.query.token_stride;
+    one.key.data = shape_.input[1] + kv_head * one.key.head_stride;
+    one.value.data = shape_.input[2] + kv_head * one.value.head_stride;
     struct ref_attention_result result = {};
     result.output = exact.data();
     if (!ref_attention(&one, &result))
@@ -186,7 +192,7 @@ std::vector<double> Attention::exact_row(int64_t row) const {
     return exact;
 }
 
-void add_attention(std::vector<Shape> &works, bool brief) {
+void add_attention(std::vector<Shape> &works, bool bf16, bool brief) {
     for (bool causal : {false, true})
         for (const int64_t *layer : rows(heads_of_layers))
             for (int64_t length : brief ? list(brief_lengths) : list(lengths)) {
@@ -194,16 +200,30 @@ void add_attention(std::vector<Shape> &works, bool brief) {
                 shape.kind = attention;
                 shape.heads = shape.kv_heads = layer[0], shape.head_dim = layer[1];
                 shape.queries = shape.keys = length;
-                shape.causal = causal;
+                shape.causal = causal, shape.bf16 = bf16;
                 works.push_back(shape);
             }
-    for (bool prepared : {false, true})
+    for (bool prepared : {false, true}) {
+        if (bf16 && !prepared)
+            continue;
         for (int64_t keys : brief ? list(brief_contexts) : list(contexts)) {
             Shape shape = {};
             shape.kind = attention;
             shape.prepared = prepared;
             shape.heads = 32, shape.kv_heads = 8, shape.head_dim = 128;
-            shape.queries = 1, shape.keys = keys;
+            shape.queries = 1, shape.keys = keys, shape.bf16 = bf16;
+            works.push_back(shape);
+        }
+    }
+}
+
+void add_gemm(std::vector<Shape> &works, bool bf16, bool brief) {
+    for (bool prepared : {false, true})
+        for (const int64_t *size : brief ? rows(brief_gemm_shapes) : rows(gemm_shapes)) {
+            Shape shape = {};
+            shape.kind = gemm;
+            shape.prepared = prepared;
+            shape.m = size[0], shape.n = size[1], shape.k = size[2], shape.bf16 = bf16;
             works.push_back(shape);
         }
 }
@@ -212,15 +232,10 @@ void add_attention(std::vector<Shape> &works, bool brief) {
 
 std::vector<Shape> list_of_work(bool brief) {
     std::vector<Shape> works;
-    for (bool prepared : {false, true})
-        for (const int64_t *size : brief ? rows(brief_gemm_shapes) : rows(gemm_shapes)) {
-            Shape shape = {};
-            shape.kind = gemm;
-            shape.prepared = prepared;
-            shape.m = size[0], shape.n = size[1], shape.k = size[2];
-            works.push_back(shape);
-        }
-    add_attention(works, brief);
+    for (bool bf16 : {false, true}) {
+        add_gemm(works, bf16, brief);
+        add_attention(works, bf16, brief);
+    }
     for (const int64_t *size : brief ? rows(brief_softmax_shapes) : rows(softmax_shapes)) {
         Shape shape = {};
         shape.kind = softmax;
@@ -237,13 +252,14 @@ std::string heed_isa() {
 }
 
 std::string group_of(const Shape &shape) {
+    const std::string type = shape.bf16 ? " bf16" : "";
     if (shape.kind == gemm)
-        return shape.prepared ? "gemm packed" : "gemm plain";
+        return (shape.prepared ? "gemm packed" : "gemm plain") + type;
     if (shape.kind == softmax)
         return "softmax";
     if (shape.queries == 1)
-        return shape.prepared ? "decode cache" : "decode rows";
-    return shape.causal ? "attention causal" : "attention full";
+        return (shape.prepared ? "decode cache" : "decode rows") + type;
+    return (shape.causal ? "attention causal" : "attention full") + type;
 }
 
 std::string name_of(const Shape &shape) {
@@ -289,6 +305,15 @@ void Free::operator()(float *) const { std::free(memory); }
 Work::Work(const Shape &shape)
     : shape_(shape), heed_output_(allocate(output_floats(shape))), output_(allocate(output_floats(shape))) {
     shape_.output = output_.get();
+    if (shape.bf16)
+        halves_[3] = allocate((output_floats(shape) + 1) / 2);
+}
+
+const float *Work::heed_output() {
+    const uint16_t *halves = reinterpret_cast<const uint16_t *>(halves_[3].get());
+    for (int64_t i = 0; shape_.bf16 && i < output_floats(shape_); i++)
+        heed_output_[static_cast<size_t>(i)] = static_cast<float>(ref_widen_bf16(halves[i]));
+    return heed_output_.get();
 }
 
 /* None of them is 0: a processor may treat zeros specially. */
@@ -298,6 +323,13 @@ const float *Work::random(int input, int64_t floats, float amplitude) {
     for (int64_t i = 0; i < floats; i++) {
         const float odd = static_cast<float>(generator() >> 9) * 2 + 1; /* 1, 3, ..., 2^24 - 1 */
         inputs_[input][static_cast<size_t>(i)] = amplitude * (odd / 8388608.0f - 1);
+    }
+    if (shape_.bf16)
+        halves_[input] = allocate((floats + 1) / 2);
+    uint16_t *halves = reinterpret_cast<uint16_t *>(halves_[input].get());
+    for (int64_t i = 0; shape_.bf16 && i < floats; i++) {
+        float &x = inputs_[input][static_cast<size_t>(i)];
+        x = static_cast<float>(ref_widen_bf16(halves[i] = ref_round_bf16(static_cast<double>(x))));
     }
     return shape_.input[input] = inputs_[input].get();
 }
