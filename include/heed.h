@@ -345,7 +345,7 @@ enum heed_status heed_kv_append(const struct heed_kv_append *append, const struc
  * op(a) is m x k: element (i, p) is a[i * lda + p], or a[p * lda + i] if transpose_a.  op(b) is k x n: element (p, j) is
  * b[p * ldb + j], or b[j * ldb + p] if transpose_b.  c is m x n with leading dimension ldc.  beta 0: c is written, not read.
  * alpha 0: neither a nor b is read.  Row i of c depends on row i of op(a), on b and on nothing else.  Sums are floats: c of 16 bits
- * is rounded once, at the end.  compute BF16: of a and b; alpha and beta c are as ever, but for what is below 2^-126.
+ * is rounded once, at the end.  compute BF16: of a and b, which are of f32, bf16 or f16 then, not of alpha and beta c.
  * packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used, b_type is. */
 struct heed_gemm {
     int64_t m, n, k;

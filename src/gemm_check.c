@@ -24,6 +24,9 @@ static enum heed_status check_types(const struct heed_gemm *request) {
         return HEED_INVALID_ARGUMENT;
     if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16))
         return HEED_INVALID_ARGUMENT;
+    if (request->compute == HEED_COMPUTE_BF16 && !is_of_floats(request->b_type))
+        return heed_fail(HEED_INVALID_ARGUMENT, "compute is HEED_COMPUTE_BF16, must be HEED_COMPUTE_F32 with b_type %d",
+                         (int)request->b_type);
     return check_b_type(request);
 }
 

@@ -90,6 +90,7 @@ START_TEST(test_api_gemm) {
     REFUSED(gemm, (r.packed_b = memory, r.k = INT64_MAX / 64, r.lda = INT64_MAX / 64), "", "");
     REFUSED(gemm, r.compute = (enum heed_compute)2, "compute", "2");
     REFUSED(gemm, memset(&r.compute, 0xff, sizeof r.compute), "compute", "-1");
+    REFUSED(gemm, (r.compute = HEED_COMPUTE_BF16, r.b_type = HEED_I8), "compute", "b_type 3");
     REFUSED(gemm, r.a_type = (enum heed_type)99, "a_type", "99");
     REFUSED(gemm, r.b_type = (enum heed_type)99, "b_type", "99");
     REFUSED(gemm, r.c_type = (enum heed_type) - 1, "c_type", "-1");
