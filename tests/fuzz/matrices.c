@@ -90,8 +90,9 @@ static void print_gemm(FILE *file, const void *request) {
 }
 
 /* k roundings in the chain, one of alpha's product, one of the final fma: |error| <= gamma(k + 3) of the absolute values of the
- * terms; in pairs, factors rounded before, and what is below 2^-126 lost (test_accuracy.c derives it); and half a unit in the last
- * place of c, if it has 16 bits.  Not where a chain, or c, may overflow, and not with beta, for c is no more what it was. */
+ * terms; in pairs, factors rounded before, and what is below 2^-126 lost, alpha too (test_accuracy.c derives the rest); and half a
+ * unit in the last place of c, if it has 16 bits.  Not where a chain, or c, may overflow, and not with beta, for c is no more what
+ * it was. */
 static void check_gemm(const struct memory *memory, const void *request) {
     const struct heed_gemm *g = request;
     (void)memory;
@@ -110,7 +111,7 @@ static void check_gemm(const struct memory *memory, const void *request) {
         }
         const double got = ref_element(g->c, g->c_type, row * g->ldc + column), alpha = fabs((double)g->alpha);
         const double rounded = g->compute == HEED_COMPUTE_BF16 ? (0x2p-8 + 0x1p-16) * terms : 0;
-        const double flushed = g->compute == HEED_COMPUTE_BF16 ? 0x1p-125 * (alpha * (factors + (double)k + 1) + 2) : 0;
+        const double flushed = g->compute == HEED_COMPUTE_BF16 ? 0x1p-125 * (alpha * (factors + (double)k + 1) + terms + 2) : 0;
         const double exact =
             gamma * alpha * (terms + rounded) + alpha * rounded + flushed + (double)(2 * k + 2) * TINY * (1 + alpha);
         const double most = alpha * terms + exact;
