@@ -149,7 +149,7 @@ struct function {
     enum marked (*mark)(struct memory *memory, const void *request);
     /* Whether all that is read to validate the request is there; NULL: nothing is. */
     bool (*may_be_validated)(const struct memory *memory, const void *request);
-    /* The result itself. */
+    /* The result itself; NULL: bits are all that is compared. */
     void (*check)(const struct memory *memory, const void *request);
 };
 /* A valid request of the function is run, or one that has been changed; memory is freed. */
@@ -157,9 +157,17 @@ void fuzz_request(struct input *in, const struct function *function, struct memo
 /* Whether an array is NULL or has this many bytes in memory. */
 bool memory_has(const struct memory *memory, const void *array, __int128 bytes);
 
-void fuzz_gemm(struct input *in);    /* matrices.c */
-void fuzz_softmax(struct input *in); /* matrices.c */
-void fuzz_append(struct input *in);  /* append.c */
-void fuzz_merge(struct input *in);   /* merge.c */
+/* Matrices of floats: matrices.c.  Large: more than a fuzzer has time for. */
+bool is_large(int64_t a, int64_t b, int64_t c);
+struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_t stride);
+float *new_matrix(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns, int64_t stride,
+                  enum fill mode);
+
+void fuzz_gemm(struct input *in);     /* matrices.c */
+void fuzz_softmax(struct input *in);  /* matrices.c */
+void fuzz_norm(struct input *in);     /* rows.c */
+void fuzz_activate(struct input *in); /* rows.c */
+void fuzz_append(struct input *in);   /* append.c */
+void fuzz_merge(struct input *in);    /* merge.c */
 
 #endif

@@ -14,19 +14,19 @@ static double *new_array(int64_t n) {
     return x;
 }
 
-static bool is_large(int64_t a, int64_t b, int64_t c) { return (double)(a + 1) * (double)(b + 1) * (double)(c + 1) > 8e6; }
+bool is_large(int64_t a, int64_t b, int64_t c) { return (double)(a + 1) * (double)(b + 1) * (double)(c + 1) > 8e6; }
 
 static struct rows typed_rows(const void *data, enum heed_type type, int64_t rows, int64_t columns, int64_t stride) {
     const size_t each = (size_t)type_bytes(type);
     return (struct rows){data, {1, 1, rows}, {0, 0, stride_bytes(stride, rows, each)}, stride_bytes(columns, 2, each)};
 }
 
-static struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_t stride) {
+struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_t stride) {
     return typed_rows(data, HEED_F32, rows, columns, stride);
 }
 
-static float *new_matrix(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns, int64_t stride,
-                         enum fill mode) {
+float *new_matrix(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns, int64_t stride,
+                  enum fill mode) {
     const int64_t n = rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
     float *data = memory_new(memory, name, n, sizeof *data, in);
     struct rng rng = rng_seeded(take(in, 2));
