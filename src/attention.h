@@ -74,7 +74,8 @@ struct attention_layout {
 /* Everything decided before data is touched.  Rows of a key/value head are its group's query heads and tokens, token by token: row
  * r is token r / group of head r % group, so that ranges of keys never go back from row to row. */
 struct attention_plan {
-    const struct heed_attention *request;
+    const struct heed_attention *request; /* given, but for strides that no index asks for */
+    struct heed_attention given;
     const struct heed_exec *exec;
     const struct heed_kernels *kernels;
     const struct heed_kernels *machine; /* the best table, whose elementary functions all tables use: the same bits for all */
@@ -107,7 +108,7 @@ struct attention_plan {
 };
 
 enum heed_status heed_attention_check(const struct heed_attention *request);
-void heed_attention_prepare(const struct heed_attention *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
+void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             struct attention_plan *plan);
 /* The buckets of one direction, and the first distance of each. */
 int heed_relative_buckets(const struct heed_relative *relative);

@@ -178,9 +178,32 @@ static void plan_sequences(struct attention_plan *plan) {
     plan->workers = (int)min_i64(heed_schedule_workers(plan->exec, plan->tasks, plan->flops), plan->most_workers);
 }
 
-void heed_attention_prepare(const struct heed_attention *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
+static void forget_strides(int64_t *batch, int64_t *head, int64_t *token, const int64_t count[3]) {
+    *batch = count[0] > 1 ? *batch : 0;
+    *head = count[1] > 1 ? *head : 0;
+    *token = count[2] > 1 ? *token : 0;
+}
+
+/* Where there is one index, a stride may be any number, with which a kernel that reckons with more rows than there are overflows.
+ */
+static void forget_unused_strides(struct heed_attention *r) {
+    const int64_t queries[] = {r->query_starts ? 1 : r->batch, r->num_heads, r->query_tokens};
+    const int64_t keys[] = {r->key_starts ? 1 : r->batch, r->num_kv_heads, r->key_tokens}, mass[] = {r->batch, r->num_heads, 1};
+    struct heed_input *const inputs[] = {&r->query, &r->key, &r->value};
+    struct heed_output *const outputs[] = {&r->output,        &r->weights,    &r->lse,        &r->scores,
+                                           &r->states.output, &r->states.max, &r->states.sum, &r->mass};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        forget_strides(&inputs[i]->batch_stride, &inputs[i]->head_stride, &inputs[i]->token_stride, i == 0 ? queries : keys);
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        forget_strides(&outputs[i]->batch_stride, &outputs[i]->head_stride, &outputs[i]->token_stride,
+                       outputs[i] == &r->mass ? mass : queries);
+}
+
+void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             struct attention_plan *plan) {
-    *plan = (struct attention_plan){.request = request, .exec = exec, .kernels = kernels, .machine = heed_kernels_usable(0)};
+    *plan = (struct attention_plan){.given = *given, .exec = exec, .kernels = kernels, .machine = heed_kernels_usable(0)};
+    forget_unused_strides(&plan->given);
+    const struct heed_attention *request = plan->request = &plan->given;
     plan->group = request->num_heads / request->num_kv_heads;
     plan->heads = request->batch * request->num_kv_heads;
     plan->chunks = ceil_div(request->key_tokens, HEED_CHUNK);
