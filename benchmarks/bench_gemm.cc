@@ -1,5 +1,5 @@
 /* Matrix products: the shapes of transformer layers, cubes, a single token's projection, and small ones that show a call's cost; of
- * floats, and with weights of 16 bits. */
+ * floats, and with weights of 16, 8 and 4 bits. */
 #include "bench.h"
 
 #include <cstring>
@@ -31,29 +31,51 @@ struct Types {
 const Types floats = {HEED_F32, HEED_F32, HEED_COMPUTE_F32}, weights_of_bf16 = {HEED_F32, HEED_BF16, HEED_COMPUTE_F32},
             both_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_F32}, pairs_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16};
 
-int64_t bytes_of(heed_type type) { return type == HEED_F32 ? 4 : 2; }
-std::string name_of(heed_type type) { return type == HEED_F32 ? "f32" : "bf16"; }
+/* Weights of 8 and 4 bits.  A single row reads them from memory, where those of a large model are: layers in turn. */
+const Shape weight_shapes[] = {{1, 4096, 4096}, {8, 4096, 4096}, {512, 768, 768}};
+const Shape brief_weight_shapes[] = {{67, 130, 128}, {1, 300, 192}};
+const heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+const int64_t layers_bytes = INT64_C(256) << 20;
+
+bool has_blocks(heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
+/* Of so many elements, whole blocks. */
+int64_t bytes_of(heed_type type, int64_t n) {
+    return type == HEED_Q8_0   ? n / 32 * 34
+           : type == HEED_Q4_0 ? n / 32 * 18
+           : type == HEED_I8   ? n
+           : type == HEED_F32  ? 4 * n
+                               : 2 * n;
+}
+std::string name_of(heed_type type) {
+    return type == HEED_F32 ? "f32" : type == HEED_BF16 ? "bf16" : type == HEED_I8 ? "i8" : type == HEED_Q8_0 ? "q8_0" : "q4_0";
+}
 std::string name_of(Types types) {
     const std::string name = types.a == types.b ? name_of(types.a) : name_of(types.a) + "x" + name_of(types.b);
     return name + (types.compute == HEED_COMPUTE_BF16 ? "_pairs" : "");
 }
 
-/* Random numbers of the type in (-1, 1): a bf16 is the upper half of a float. */
+/* Random numbers of the type in (-1, 1): a bf16 is the upper half of a float.  Bytes are any, and blocks have a scale of f16, 2^-7
+ * or 2^-3, with which they are as small. */
 class Matrix : public Buffer {
   public:
-    Matrix(int64_t n, heed_type type, uint64_t seed) : Buffer((n * bytes_of(type) + 3) / 4) {
-        if (type == HEED_F32) {
+    Matrix(int64_t n, heed_type type, uint64_t seed) : Buffer((bytes_of(type, n) + 3) / 4) {
+        const int64_t block = bytes_of(type, 32), count = type == HEED_F32    ? 0
+                                                          : type == HEED_BF16 ? n
+                                                                              : (bytes_of(type, n) + 1) / 2;
+        const uint16_t scale = type == HEED_Q8_0 ? 0x2000 : 0x3000;
+        char *bytes = reinterpret_cast<char *>(data());
+        if (type == HEED_F32)
             fill(1, seed);
-            return;
-        }
-        Buffer values(n);
+        Buffer values(count);
         values.fill(1, seed);
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < count; i++) {
             uint32_t bits;
             std::memcpy(&bits, values.data() + i, sizeof bits);
-            const uint16_t half = static_cast<uint16_t>(bits >> 16);
-            std::memcpy(reinterpret_cast<char *>(data()) + i * static_cast<int64_t>(sizeof half), &half, sizeof half);
+            const uint16_t half = static_cast<uint16_t>(bits >> (type == HEED_BF16 ? 16 : 4));
+            std::memcpy(bytes + 2 * i, &half, sizeof half);
         }
+        for (int64_t i = 0; has_blocks(type) && i < n / 32; i++)
+            std::memcpy(bytes + i * block, &scale, sizeof scale);
     }
 };
 
@@ -67,36 +89,46 @@ Tolerance tolerance(int64_t k, heed_compute compute) {
 
 class Gemm : public Work {
   public:
-    Gemm(Shape shape, bool packed, Types types)
-        : a_(shape.m * shape.k, types.a, 1), b_(shape.n * shape.k, types.b, 2), c_(shape.m * shape.n), gemm_{} {
+    Gemm(Shape shape, bool packed, Types types, int64_t layers)
+        : a_(shape.m * shape.k, types.a, 1), b_(shape.n * shape.k, types.b, 2), scales_(shape.n), c_(shape.m * shape.n), gemm_{} {
         gemm_.a_type = types.a, gemm_.b_type = types.b, gemm_.compute = types.compute;
         gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
         gemm_.alpha = 1;
         gemm_.a = a_.data(), gemm_.lda = shape.k;
-        gemm_.b = b_.data(), gemm_.ldb = shape.n;
+        gemm_.transpose_b = has_blocks(types.b);
+        gemm_.b = b_.data(), gemm_.ldb = gemm_.transpose_b ? shape.k : shape.n;
+        if (types.b == HEED_I8) {
+            scales_.fill(1.0f / 128, 3);
+            gemm_.b_scales = scales_.data();
+        }
         gemm_.c = c_.data(), gemm_.ldc = shape.n;
         request_ = gemm_;
-        if (packed)
+        for (int64_t layer = 0; packed && layer < layers; layer++)
             pack();
     }
-    heed_status call(const heed_exec &exec) override { return heed_gemm(&request_, &exec); }
+    heed_status call(const heed_exec &exec) override {
+        if (!packed_b_.empty())
+            request_.packed_b = packed_b_[next_++ % packed_b_.size()]->data();
+        return heed_gemm(&request_, &exec);
+    }
     std::string check() override;
 
   private:
     void pack();
 
     Matrix a_, b_;
-    Buffer c_;
-    std::unique_ptr<Buffer> packed_b_;
+    Buffer scales_, c_;
+    std::vector<std::unique_ptr<Buffer>> packed_b_; /* layers, all alike */
+    size_t next_ = 0;
     struct heed_gemm gemm_, request_; /* the product by plain b, and what is timed */
 };
 
 /* A packing that fails leaves the request plain without b, which heed_gemm then refuses. */
 void Gemm::pack() {
-    packed_b_ = std::make_unique<Buffer>((heed_gemm_packed_bytes(&gemm_) + 3) / 4);
+    auto packed = std::make_unique<Buffer>((heed_gemm_packed_bytes(&gemm_) + 3) / 4);
     request_.b = nullptr;
-    if (heed_gemm_pack_b(&gemm_, packed_b_->data(), nullptr) == HEED_OK)
-        request_.packed_b = packed_b_->data();
+    if (heed_gemm_pack_b(&gemm_, packed->data(), nullptr) == HEED_OK)
+        packed_b_.push_back(std::move(packed));
 }
 
 std::string Gemm::check() {
@@ -105,7 +137,7 @@ std::string Gemm::check() {
     for (int64_t row : rows_to_check(gemm_.m, 2 * gemm_.n * gemm_.k)) {
         struct heed_gemm one = gemm_;
         one.m = 1;
-        one.a = reinterpret_cast<const char *>(a_.data()) + row * gemm_.lda * bytes_of(gemm_.a_type);
+        one.a = reinterpret_cast<const char *>(a_.data()) + bytes_of(gemm_.a_type, row * gemm_.lda);
         one.c = scalar.data();
         if (heed_gemm(&one, &scalar_exec) != HEED_OK)
             return heed_error_message();
@@ -124,13 +156,19 @@ void add_shape(const Shape &shape, bool packed, Types types, const std::string &
     request.shape = size + (packed ? "_packed" : "_plain");
     request.flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
     request.dtype = name_of(types);
-    request.bytes = static_cast<double>(bytes_of(types.a) * shape.m * shape.k + bytes_of(types.b) * shape.k * shape.n +
-                                        bytes_of(HEED_F32) * shape.m * shape.n);
+    request.bytes = static_cast<double>(bytes_of(types.a, shape.m * shape.k) + bytes_of(types.b, shape.k * shape.n) +
+                                        bytes_of(HEED_F32, shape.m * shape.n));
     if (shape.m == 3)
         request.figure = Figure::time;
+    int64_t layers = 1;
+    if (shape.m == 1 && packed && (types.b == HEED_I8 || has_blocks(types.b))) {
+        layers = layers_bytes / bytes_of(types.b, shape.k * shape.n) + 1;
+        request.working_set = static_cast<double>(layers_bytes);
+        request.figure = Figure::bytes;
+    }
     if (packed ? shape.n == 4096 || shape.m == 2048 || shape.m == 128 : shape.m == 64 || shape.m == 3)
         request.label = "GEMM " + size + (packed ? ", packed" : "") + (types.b == HEED_F32 ? "" : ", " + name_of(types));
-    request.make = [shape, packed, types] { return std::make_unique<Gemm>(shape, packed, types); };
+    request.make = [shape, packed, types, layers] { return std::make_unique<Gemm>(shape, packed, types, layers); };
     add(request, isa, threads);
 }
 
@@ -149,6 +187,10 @@ void add_gemm(const Plan &plan) {
             for (const Shape &shape : plan.brief ? list(brief_bf16_shapes) : list(bf16_shapes))
                 for (Types types : {weights_of_bf16, both_of_bf16, pairs_of_bf16})
                     add_shape(shape, true, types, isa, threads);
+            for (const Shape &shape : plan.brief ? list(brief_weight_shapes) : list(weight_shapes))
+                for (heed_type type : weight_types)
+                    for (bool packed : {false, true})
+                        add_shape(shape, packed, {HEED_F32, type, HEED_COMPUTE_F32}, isa, threads);
         }
 }
 

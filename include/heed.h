@@ -11,7 +11,7 @@
  *   Errors     a bad request returns a status and sets heed_error_message(); no output is touched.  Nothing aborts or prints.
  *   Aliasing   an output may overlap no input and no other output, unless its function says so.
  *   Threads    any function may be called from any number of threads at once; there is no state between calls.
- *   Pointers   need the alignment of what they point to (4 bytes for floats, 2 for bf16 and f16), nothing more.
+ *   Pointers   need the alignment of what they point to (4 bytes for floats, 2 for bf16, f16 and blocks), nothing more.
  */
 #ifndef HEED_H
 #define HEED_H
@@ -65,7 +65,9 @@ enum heed_type {
     HEED_F32 = 0,
     HEED_BF16, /* the upper half of a float */
     HEED_F16,  /* IEEE 754's binary16 */
-    HEED_I8    /* signed bytes, times a scale for many of them: keys and values of a cache, nothing else */
+    HEED_I8,   /* signed bytes, times a scale for many of them: keys and values of a cache, weights of heed_gemm */
+    HEED_Q8_0, /* weights of heed_gemm in blocks of 32, as ggml and GGUF have them: a scale of f16, then 32 signed bytes */
+    HEED_Q4_0  /* the same, 16 bytes: byte i has element i, plus 8, in its lower 4 bits and element i + 16, plus 8, in its upper */
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
@@ -345,8 +347,14 @@ enum heed_status heed_kv_append(const struct heed_kv_append *append, const struc
  * op(a) is m x k: element (i, p) is a[i * lda + p], or a[p * lda + i] if transpose_a.  op(b) is k x n: element (p, j) is
  * b[p * ldb + j], or b[j * ldb + p] if transpose_b.  c is m x n with leading dimension ldc.  beta 0: c is written, not read.
  * alpha 0: neither a nor b is read.  Row i of c depends on row i of op(a), on b and on nothing else.  Sums are floats: c of 16 bits
- * is rounded once, at the end.  compute BF16: of a and b, which are of f32, bf16 or f16 then, not of alpha and beta c.
- * packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used, b_type is. */
+ * is rounded once, at the end.  compute BF16: of a and b, not of alpha and beta c.
+ *
+ * a and c are of HEED_F32, HEED_BF16 or HEED_F16, b of any type.  HEED_I8: the sums of column j, of products with the integers, are
+ * multiplied by b_scales[j], once.  HEED_Q8_0 and HEED_Q4_0: a weight is the scale of its block times its integer, exactly, so that
+ * c has the bits which the same weights as floats give; a scale may be NaN or infinite, like any float.  Blocks run along k, so b
+ * is transposed (a tensor of a GGUF file, output channels by k, as it is), and k and ldb, which counts elements, are multiples
+ * of 32. packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used, b_type is.
+ */
 struct heed_gemm {
     int64_t m, n, k;
     float alpha, beta;
@@ -357,7 +365,8 @@ struct heed_gemm {
     int64_t lda; /* at least the row length of a as stored: k, or m if transpose_a */
     const void *b;
     enum heed_type b_type;
-    int64_t ldb; /* at least the row length of b as stored: n, or k if transpose_b */
+    int64_t ldb;           /* at least the row length of b as stored: n, or k if transpose_b */
+    const float *b_scales; /* [n] with HEED_I8, else NULL */
     void *c;
     enum heed_type c_type;
     int64_t ldc; /* at least n */
@@ -366,10 +375,12 @@ struct heed_gemm {
 enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec);
 
 /* Packing b once, for weights that are multiplied many times: in its own type, so that a product of few rows reads no more than
- * that.  heed_gemm_packed_bytes: bytes needed for n, k and b_type, -1 if that overflows, a size is negative or the type is none of
- * b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and writes so many: column panels of 64,
- * [ceil(n / 64)][k][64], the last one filled up with zeros.  packed_b is aligned to an element, to 64 bytes for full speed.  The
- * layout is the same on every instruction set. */
+ * that.  heed_gemm_packed_bytes: bytes needed for n, k and b_type, -1 if that overflows, a size is negative, k has no whole blocks
+ * or the type is none of b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and writes so many:
+ * column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros; of blocks [ceil(n / 64)][k / 32], each of 64
+ * scales and [32][64] bytes, or [4][64] words of 32 bits, of which word i has elements 8 i to 8 i + 7, 4 bits of two's complement
+ * each, the first the lowest.  packed_b is aligned to an element, or the scale of a block, to 64 bytes for full speed.  The layout
+ * is the same on every instruction set. */
 int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm);
 enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec);
 

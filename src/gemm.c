@@ -102,6 +102,23 @@ static void load_a(struct gemm_block *block, float *scratch) {
     }
 }
 
+/* Of blocks as stored, whose rows take some lines each; packed, they are one piece. */
+static struct gemm_next next_blocks(const struct heed_gemm *request, int64_t column, int64_t columns, int64_t start, int64_t k,
+                                    int64_t tiles) {
+    const int64_t bytes = type_span(request->b_type, k), lines = ceil_div(bytes, LINE_BYTES);
+    if (request->packed_b)
+        return (struct gemm_next){.b = heed_gemm_packed_at(request, column, start),
+                                  .ld = LINE_BYTES,
+                                  .rows = bytes, /* of 64 columns, in lines of 64 bytes */
+                                  .lines = bytes,
+                                  .tiles = tiles};
+    return (struct gemm_next){.b = heed_gemm_b_at(request, column, start),
+                              .ld = type_span(request->b_type, request->ldb),
+                              .rows = columns,
+                              .lines = lines * columns,
+                              .tiles = tiles};
+}
+
 /* The block after this one: further down the same columns or, where these end, at the top of the next.  Where few rows wait for it,
  * the processor's prefetchers are quicker (29 GB/s instead of 20), if a line of each row shows them the way while tiles work in L1.
  */
@@ -116,6 +133,8 @@ static struct gemm_next next_block(const struct gemm_block *block, int64_t colum
     const int64_t tiles =
         ceil_div(block->rows, block->run->kernels->tile_rows) * ceil_div(block->columns, block->run->kernels->tile_columns);
     const bool turned = request->transpose_b && !request->packed_b;
+    if (type_has_blocks(request->b_type))
+        return next_blocks(request, column, columns, start, k, tiles);
     const int64_t bytes = type_bytes(request->b_type);
     struct gemm_next next = {.rows = turned ? columns : k, .tiles = tiles};
     next.lines = few ? (tiles > 1 ? k : 0) : ceil_div((turned ? k : columns) * bytes, LINE_BYTES) * next.rows;
@@ -148,7 +167,7 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const bool last = block->start + block->k == run->k, last_rows = i + rows == block->rows;
-    const bool finishes = last && request->c_type == HEED_F32;
+    const bool finishes = last && request->c_type == HEED_F32 && !request->b_scales;
     float *sums = block->sums + i * run->block_columns + j;
     struct heed_gemm_tile tile = {
         .rows = (int)rows,
@@ -295,7 +314,8 @@ static int64_t plan_block_k(const struct gemm_run *run) {
         return FEW_ROWS_K;
     const int64_t in_cache = heed_cache_sizes().l2 / 8 / (HEED_PANEL * (int64_t)sizeof(float));
     const int64_t most = max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
-    return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), HEED_LINE);
+    const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
+    return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), multiple);
 }
 
 /* Their sums take a quarter of L2.  Where rows of a are widened, blocks are alike in size, for a short last one would have all of b
@@ -322,7 +342,7 @@ static int64_t plan_workspace(struct gemm_run *run) {
     const int64_t block_k = min_i64(run->k, run->block_k);
     run->sums_at = request->packed_b && request->b_type == HEED_F32 && !run->pairs ? 0 : workspace_round(block_k * HEED_PANEL);
     run->c_at = run->sums_at + (blocked ? workspace_round(run->block_rows * run->block_columns) : 0);
-    run->a_at = run->c_at + (request->c_type == HEED_F32 ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
+    run->a_at = run->c_at + (request->c_type == HEED_F32 && !request->b_scales ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
     if (thin)
         run->a_at = HEED_GEMM_THIN_FLOATS;
     if (widens_rows(run))
@@ -368,8 +388,9 @@ HEED_API enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct h
         status = heed_kernels_for(exec, &kernels);
     if (status || gemm->m == 0 || gemm->n == 0)
         return status;
+    const struct heed_gemm request = heed_gemm_safe(gemm);
     const uint64_t callers = heed_fp_begin();
-    status = plan_and_run(gemm, exec, kernels);
+    status = plan_and_run(&request, exec, kernels);
     heed_fp_end(callers);
     return status;
 }

@@ -25,6 +25,9 @@ enum {
     HEED_GEMM_FEW_ROWS = 12, /* up to so many, a product waits for b */
     HEED_GEMM_THIN_FLOATS = HEED_GEMM_FEW_ROWS * HEED_PANEL
 };
+/* The request with strides that may be multiplied: that of a single row may be any number, and is its length here. */
+struct heed_gemm heed_gemm_safe(const struct heed_gemm *request);
+
 /* Element (start, column) of op(b), packed or not; column is a multiple of HEED_PANEL if it is packed. */
 const void *heed_gemm_packed_at(const struct heed_gemm *request, int64_t column, int64_t start);
 const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int64_t start);

@@ -11,14 +11,17 @@
 #include "types.h"
 
 /* Of k rows of a packed panel. */
-static int64_t panel_bytes(enum heed_type type, int64_t k) { return k * HEED_PANEL * type_bytes(type); }
+static int64_t panel_bytes(enum heed_type type, int64_t k) { return HEED_PANEL * type_span(type, k); }
 
 HEED_API int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm) {
     int64_t bytes;
     if (!gemm || gemm->n < 0 || gemm->k < 0 || !heed_gemm_b_may_be(gemm->b_type) || gemm->n > INT64_MAX - HEED_PANEL)
         return -1;
-    const int64_t elements = round_up(gemm->n, HEED_PANEL), each = type_bytes(gemm->b_type);
-    return __builtin_mul_overflow(elements, gemm->k, &bytes) || bytes > INT64_MAX / each ? -1 : bytes * each;
+    if (type_has_blocks(gemm->b_type) && gemm->k % TYPE_BLOCK)
+        return -1;
+    if (gemm->k > INT64_MAX / 4 || __builtin_mul_overflow(round_up(gemm->n, HEED_PANEL), type_span(gemm->b_type, gemm->k), &bytes))
+        return -1;
+    return bytes;
 }
 
 const void *heed_gemm_packed_at(const struct heed_gemm *request, int64_t column, int64_t start) {
@@ -33,7 +36,10 @@ const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int6
 
 static void load_pairs(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
                        int64_t start, int64_t k, float *scratch) {
-    if (request->packed_b) {
+    if (request->packed_b && type_has_blocks(request->b_type)) {
+        kernels->unpack_blocks(heed_gemm_packed_at(request, column, start), request->b_type, k, scratch);
+        kernels->pair_rows(scratch, HEED_F32, HEED_PANEL, k, HEED_PANEL, false, scratch, HEED_PANEL);
+    } else if (request->packed_b) {
         kernels->pair_rows(heed_gemm_packed_at(request, column, start), request->b_type, HEED_PANEL, k, HEED_PANEL, false, scratch,
                            HEED_PANEL);
     } else if (request->transpose_b) {
@@ -51,6 +57,8 @@ const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed
         return heed_gemm_packed_at(request, column, start);
     if (request->compute == HEED_COMPUTE_BF16)
         load_pairs(request, kernels, column, columns, start, k, scratch);
+    else if (request->packed_b && type_has_blocks(request->b_type))
+        kernels->unpack_blocks(heed_gemm_packed_at(request, column, start), request->b_type, k, scratch);
     else if (request->packed_b)
         kernels->pack(heed_gemm_packed_at(request, column, start), request->b_type, HEED_PANEL, k, HEED_PANEL, scratch);
     else if (request->transpose_b)
@@ -75,6 +83,33 @@ INLINE void copy_panel(const int bytes, const char *src, int64_t ld, int64_t ste
     }
 }
 
+/* Elements 8 i to 8 i + 7 of a block of q4_0, 4 bits each, less 8. */
+static uint32_t word_of(const char *block, int i) {
+    uint32_t word = 0;
+    for (int p = 0; p < TYPE_WORD; p++) {
+        const int at = i * TYPE_WORD + p, half = TYPE_BLOCK / 2;
+        const uint32_t byte = (unsigned char)block[2 + at % half];
+        word |= ((at < half ? byte & 15 : byte >> 4) ^ 8) << 4 * p;
+    }
+    return word;
+}
+
+/* Blocks of a panel: scales, and then rows of bytes or words. */
+static void copy_blocks(enum heed_type type, const char *src, int64_t ld, int64_t k, int columns, char *panel) {
+    const int64_t block = type_span(type, TYPE_BLOCK), step = type_span(type, ld), scales = 2 * HEED_PANEL;
+    for (int64_t p = 0; p < k; p += TYPE_BLOCK, src += block, panel += HEED_PANEL * block) {
+        copy_panel(2, src, 0, step / 2, 1, columns, panel);
+        if (type == HEED_Q8_0) {
+            copy_panel(1, src + 2, 1, step, TYPE_BLOCK, columns, panel + scales);
+            continue;
+        }
+        memset(panel + scales, 0, (size_t)(HEED_PANEL * block - scales));
+        for (int i = 0; i < TYPE_BLOCK / TYPE_WORD; i++)
+            for (int j = 0; j < columns; j++)
+                memcpy(panel + scales + (i * HEED_PANEL + j) * 4, &(uint32_t){word_of(src + j * step, i)}, sizeof(uint32_t));
+    }
+}
+
 static bool pack_task(void *context, int64_t task, int worker) {
     const struct pack_run *run = context;
     const struct heed_gemm *request = run->request;
@@ -84,7 +119,11 @@ static bool pack_task(void *context, int64_t task, int worker) {
     const void *src = heed_gemm_b_at(request, column, 0);
     void *panel = run->packed + task * panel_bytes(request->b_type, request->k);
     (void)worker;
-    if (request->b_type != HEED_F32)
+    if (type_has_blocks(request->b_type))
+        copy_blocks(request->b_type, src, request->ldb, request->k, columns, panel);
+    else if (request->b_type == HEED_I8)
+        copy_panel(1, src, ld, step, request->k, columns, panel);
+    else if (request->b_type != HEED_F32)
         copy_panel(2, src, ld, step, request->k, columns, panel);
     else if (request->transpose_b)
         run->kernels->pack_transposed(src, HEED_F32, request->ldb, request->k, columns, panel);
@@ -102,7 +141,8 @@ HEED_API enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *p
         status = heed_kernels_for(exec, &kernels);
     if (status || gemm->n == 0 || gemm->k == 0)
         return status;
-    struct pack_run run = {gemm, kernels, packed_b};
+    const struct heed_gemm request = heed_gemm_safe(gemm);
+    struct pack_run run = {&request, kernels, packed_b};
     const int64_t panels = ceil_div(gemm->n, HEED_PANEL);
     const double bytes = 8.0 * (double)gemm->n * (double)gemm->k;
     return heed_schedule_run(exec, heed_schedule_workers(exec, panels, bytes), panels, pack_task, &run);

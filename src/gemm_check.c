@@ -8,14 +8,23 @@
 
 static bool is_of_floats(enum heed_type type) { return type == HEED_F32 || type == HEED_BF16 || type == HEED_F16; }
 
-bool heed_gemm_b_may_be(enum heed_type type) { return is_of_floats(type); }
+bool heed_gemm_b_may_be(enum heed_type type) { return (unsigned)type <= HEED_Q4_0; }
 
 static enum heed_status check_type(const char *name, enum heed_type type, bool may_be, const char *which) {
     return may_be ? HEED_OK : heed_fail(HEED_INVALID_ARGUMENT, "%s is %d, must be %s", name, (int)type, which);
 }
 
 static enum heed_status check_b_type(const struct heed_gemm *request) {
-    return check_type("b_type", request->b_type, heed_gemm_b_may_be(request->b_type), "HEED_F32, HEED_BF16 or HEED_F16");
+    if (check_type("b_type", request->b_type, heed_gemm_b_may_be(request->b_type), "one of enum heed_type"))
+        return HEED_INVALID_ARGUMENT;
+    if (!type_has_blocks(request->b_type))
+        return HEED_OK;
+    if (!request->transpose_b)
+        return heed_fail(HEED_INVALID_ARGUMENT, "transpose_b is false, must be true with b_type %s", type_name(request->b_type));
+    if (request->k % TYPE_BLOCK)
+        return heed_fail(HEED_INVALID_ARGUMENT, "k is %lld, must be a multiple of %d with b_type %s", (long long)request->k,
+                         TYPE_BLOCK, type_name(request->b_type));
+    return HEED_OK;
 }
 
 static enum heed_status check_types(const struct heed_gemm *request) {
@@ -24,9 +33,6 @@ static enum heed_status check_types(const struct heed_gemm *request) {
         return HEED_INVALID_ARGUMENT;
     if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16))
         return HEED_INVALID_ARGUMENT;
-    if (request->compute == HEED_COMPUTE_BF16 && !is_of_floats(request->b_type))
-        return heed_fail(HEED_INVALID_ARGUMENT, "compute is HEED_COMPUTE_BF16, must be HEED_COMPUTE_F32 with b_type %d",
-                         (int)request->b_type);
     return check_b_type(request);
 }
 
@@ -49,26 +55,50 @@ static enum heed_status check_sizes(const struct heed_gemm *request) {
     return HEED_OK;
 }
 
+/* What alignment counts by: elements, or for blocks the halves of floats that their scales are. */
+static struct heed_region region_of_units(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t units,
+                                          int64_t ld) {
+    struct heed_region region = region_of(name, data, HEED_F32, rows, units, ld);
+    region.element_bytes = (int)type_bytes(type);
+    return region;
+}
+
+static int64_t units_of(enum heed_type type, int64_t elements) {
+    return type_has_blocks(type) ? elements / TYPE_BLOCK * (type_span(type, TYPE_BLOCK) / type_bytes(type)) : elements;
+}
+
 /* op(b) as stored */
 static struct heed_region region_of_b(const struct heed_gemm *request) {
-    return request->transpose_b ? region_of("b", request->b, request->b_type, request->n, request->k, request->ldb)
-                                : region_of("b", request->b, request->b_type, request->k, request->n, request->ldb);
+    const enum heed_type type = request->b_type;
+    const int64_t rows = request->transpose_b ? request->n : request->k, columns = request->transpose_b ? request->k : request->n;
+    return region_of_units("b", request->b, type, rows, units_of(type, columns), units_of(type, request->ldb));
+}
+
+static enum heed_status check_scales(const struct heed_gemm *request, struct heed_region *scales) {
+    if (request->b_type != HEED_I8 && request->b_scales)
+        return heed_fail(HEED_INVALID_ARGUMENT, "b_scales is %p, must be NULL with b_type %s, which is not i8",
+                         (const void *)request->b_scales, type_name(request->b_type));
+    *scales = region_of("b_scales", request->b_scales, HEED_F32, 1, request->b_type == HEED_I8 ? request->n : 0, request->n);
+    return heed_region_check(scales);
 }
 
 static enum heed_status check_b(const struct heed_gemm *request, struct heed_region *b) {
     *b = region_of_b(request);
-    if (heed_check_range("ldb", request->ldb, b->width, INT64_MAX))
+    if (heed_check_range("ldb", request->ldb, request->transpose_b ? request->k : request->n, INT64_MAX))
         return HEED_INVALID_ARGUMENT;
+    if (type_has_blocks(request->b_type) && request->ldb % TYPE_BLOCK)
+        return heed_fail(HEED_INVALID_ARGUMENT, "ldb is %lld, must be a multiple of %d with b_type %s", (long long)request->ldb,
+                         TYPE_BLOCK, type_name(request->b_type));
     return heed_region_check(b);
 }
 
 static enum heed_status check_packed(const char *name, const void *packed, const struct heed_gemm *request,
                                      struct heed_region *region) {
-    const int64_t bytes = heed_gemm_packed_bytes(request), size = bytes / type_bytes(request->b_type);
+    const int64_t bytes = heed_gemm_packed_bytes(request), units = bytes / type_bytes(request->b_type);
     if (bytes < 0)
         return heed_fail(HEED_INVALID_ARGUMENT, "n is %lld and k is %lld, the packed matrix does not fit into the address space",
                          (long long)request->n, (long long)request->k);
-    *region = region_of(name, packed, request->b_type, 1, size, size);
+    *region = region_of_units(name, packed, request->b_type, 1, units, units);
     return heed_region_check(region);
 }
 
@@ -85,14 +115,26 @@ enum heed_status heed_gemm_check(const struct heed_gemm *request) {
         return heed_fail(HEED_INVALID_ARGUMENT, "gemm is NULL");
     if (check_sizes(request) || check_types(request))
         return HEED_INVALID_ARGUMENT;
-    struct heed_region a, b, c = region_of("c", request->c, request->c_type, request->m, request->n, request->ldc);
+    struct heed_region a, b, scales, c = region_of("c", request->c, request->c_type, request->m, request->n, request->ldc);
     if (heed_check_range("ldc", request->ldc, request->n, INT64_MAX) || heed_region_check(&c))
         return HEED_INVALID_ARGUMENT;
     if (c.span == 0 || !heed_gemm_reads_ab(request))
         return HEED_OK;
-    if (check_factors(request, &a, &b) || heed_region_check_apart(&c, &a))
+    if (check_factors(request, &a, &b) || check_scales(request, &scales) || heed_region_check_apart(&c, &a) ||
+        heed_region_check_apart(&c, &scales))
         return HEED_INVALID_ARGUMENT;
     return heed_region_check_apart(&c, &b);
+}
+
+struct heed_gemm heed_gemm_safe(const struct heed_gemm *request) {
+    struct heed_gemm safe = *request;
+    if ((safe.transpose_a ? safe.k : safe.m) <= 1)
+        safe.lda = safe.transpose_a ? safe.m : safe.k;
+    if ((safe.transpose_b ? safe.n : safe.k) <= 1)
+        safe.ldb = safe.transpose_b ? safe.k : safe.n;
+    if (safe.m <= 1)
+        safe.ldc = safe.n;
+    return safe;
 }
 
 enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const void *packed_b) {

@@ -18,7 +18,8 @@ enum {
 _Static_assert(HEED_F32 == 0 && HEED_COMPUTE_F32 == 0, "these are floats, computed as such");
 static bool has_small_sizes(const struct heed_gemm *r) {
     return (((uint64_t)r->m - 1) | ((uint64_t)r->n - 1) | ((uint64_t)r->k - 1)) < MOST_SIZE && r->m * r->n * r->k < MOST_PRODUCTS &&
-           r->alpha != 0.0f && ((unsigned)r->a_type | (unsigned)r->b_type | (unsigned)r->c_type | (unsigned)r->compute) == 0;
+           r->alpha != 0.0f && ((unsigned)r->a_type | (unsigned)r->b_type | (unsigned)r->c_type | (unsigned)r->compute) == 0 &&
+           !r->b_scales;
 }
 
 /* Of strides that are not checked yet: it may wrap around. */

@@ -3,18 +3,20 @@
  * Tiles that do not span a panel, or more rows than a tile has, would read it several times, in strips: of a plain read's rate, 8
  * rows with 4096 x 4096 packed weights had 0.77 (AVX-512) and 0.46 (AVX2), now 0.90 and 0.62; one row of transposed ones 0.49, now
  * 0.68. */
+#include <stddef.h>
+
 #include "gemm.h"
 #include "internal.h"
 #include "schedule.h"
 #include "types.h"
 
 /* A single row of packed floats is as quick by tiles, of any width.  Other types become floats on their way, but are not rounded:
- * pairs are made of bf16 alone. */
+ * pairs are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (request->m > HEED_GEMM_FEW_ROWS || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
     if (request->compute == HEED_COMPUTE_BF16)
-        return request->b_type == HEED_BF16;
+        return request->b_type == HEED_BF16 || request->b_type == HEED_I8;
     if (request->b_type != HEED_F32)
         return true;
     if (request->packed_b)
@@ -24,16 +26,17 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
 
 void heed_gemm_finish(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t row, int64_t rows,
                       int64_t column, int64_t columns, const float *sums) {
-    kernels->finish_products(
-        &(struct heed_finish_products){.rows = rows,
-                                       .columns = columns,
-                                       .sums = sums,
-                                       .ldsums = HEED_PANEL,
-                                       .alpha = request->alpha,
-                                       .beta = request->beta,
-                                       .c = type_at_output(request->c_type, request->c, row * request->ldc + column),
-                                       .type = request->c_type,
-                                       .ldc = request->ldc});
+    kernels->finish_products(&(struct heed_finish_products){
+        .rows = rows,
+        .columns = columns,
+        .sums = sums,
+        .ldsums = HEED_PANEL,
+        .scales = request->b_scales && heed_gemm_reads_ab(request) ? request->b_scales + column : NULL,
+        .alpha = request->alpha,
+        .beta = request->beta,
+        .c = type_at_output(request->c_type, request->c, row * request->ldc + column),
+        .type = request->c_type,
+        .ldc = request->ldc});
 }
 
 /* The columns from `column` on, of which `next` come after these. */
@@ -48,6 +51,16 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
                                         .c = sums,
                                         .ldc = HEED_PANEL,
                                         .pairs = request->compute == HEED_COMPUTE_BF16};
+    if (request->packed_b && type_has_blocks(request->b_type)) {
+        kernels->thin_blocks(&(struct heed_thin_blocks){.rows = (int)request->m,
+                                                        .k = request->k,
+                                                        .a = a,
+                                                        .lda = lda,
+                                                        .packed = heed_gemm_packed_at(request, column, 0),
+                                                        .type = request->b_type,
+                                                        .c = sums});
+        return;
+    }
     if (request->packed_b) {
         product.columns = HEED_PANEL;
         product.b = heed_gemm_packed_at(request, column, 0);
@@ -59,7 +72,7 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
     product.b = heed_gemm_b_at(request, column, 0);
     product.ldb = request->ldb;
     product.next = heed_gemm_b_at(request, next, 0);
-    product.next_step = request->ldb * type_bytes(request->b_type);
+    product.next_step = type_span(request->b_type, request->ldb);
     if (request->transpose_b)
         kernels->thin_product_transposed(&product);
     else

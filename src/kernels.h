@@ -46,11 +46,13 @@ struct heed_gemm_tile {
     int next_lines;
 };
 
-/* c[i][j] = alpha * sums[i][j] (+ beta * c[i][j] if beta is not 0), rounded to the given type; NaNs become its one NaN. */
+/* c[i][j] = alpha * y (+ beta * c[i][j] if beta is not 0), y = sums[i][j] (* scales[j] unless that is NULL), rounded to the given
+ * type; NaNs become its one NaN. */
 struct heed_finish_products {
     int64_t rows, columns;
     const float *sums;
     int64_t ldsums;
+    const float *scales;
     float alpha, beta;
     void *c;
     enum heed_type type;
@@ -153,10 +155,10 @@ struct heed_value_rows {
 
 /* c[i][j] = chain, from c[i][j] if `continues`, else from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], or of a[i][p] * b[j][p]
  * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  b is of the given
- * type, HEED_I8 too if it is not transposed.  For few rows and a long b that is read from memory: while it is computed, what lies
- * ahead in b is fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not
- * 0.  c, and b if it is of floats and not transposed, have room up to columns rounded up to whole vectors.  pairs: a is pairs,
- * along rows, of p; so are elements of b taken, without being rounded: they must be bf16 as they are. */
+ * type, of any if it is transposed, else of any without blocks.  For few rows and a long b that is read from memory: while it is
+ * computed, what lies ahead in b is fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes
+ * apart if that is not 0.  c, and b if it is of floats and not transposed, have room up to columns rounded up to whole vectors.
+ * pairs: a is pairs, along rows, of p; so are elements of b taken, without being rounded: they must be bf16 as they are. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -171,6 +173,18 @@ struct heed_thin_product {
     bool pairs, continues;
     const void *next;
     int64_t next_step;
+};
+
+/* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], b being a panel of blocks that heed_gemm_pack_b made.  c
+ * has leading dimension HEED_PANEL, and k is a multiple of TYPE_BLOCK, and not 0.  What follows the panel is fetched. */
+struct heed_thin_blocks {
+    int rows;
+    int64_t k;
+    const float *a;
+    int64_t lda;
+    const void *packed;
+    enum heed_type type;
+    float *c;
 };
 
 /* x[i] = input[i] + residual[i], or input[i] if residual is NULL; d = x - mean(x) if `centers`, else x; y[i] = fma(d[i] * r,
@@ -201,8 +215,10 @@ struct heed_kernels {
     int tile_columns;  /* a multiple of lanes that divides HEED_PANEL */
 
     /* panel[p][0..63] = b[p][0..columns-1], zeros after them; columns <= 64.  pack: b[p][j] is src[p * ld + j]; pack_transposed:
-     * src[j * ld + p], of the given type.  panel is aligned to 64 bytes only if the caller wants speed. */
+     * src[j * ld + p], of the given type: of any, pack of any without blocks.  panel is aligned to 64 bytes only if the caller
+     * wants speed.  unpack_blocks: as many whole blocks of a panel that heed_gemm_pack_b made. */
     void (*pack)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
+    void (*unpack_blocks)(const void *packed, enum heed_type type, int64_t k, float *panel);
     void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */
     void (*store_keys)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
@@ -223,6 +239,7 @@ struct heed_kernels {
     void (*value_rows)(const struct heed_value_rows *rows);
     void (*thin_product)(const struct heed_thin_product *product);
     void (*thin_product_transposed)(const struct heed_thin_product *product);
+    void (*thin_blocks)(const struct heed_thin_blocks *product);
 
     /* Terms of a score: x[i] = cap * tanh(x[i] * (1 / cap)); x[i] += y[i]; x[i] = fma(-slope, |distance - (first + i)|, x[i]).
      * Where y[i] is -inf, x[i] becomes -inf, NaN too. */

@@ -2,19 +2,33 @@
 #ifndef HEED_TYPES_H
 #define HEED_TYPES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "heed.h"
 #include "internal.h"
 
+/* Elements that share a scale are stored together: 32 of them in ggml's formats. */
+enum { TYPE_BLOCK = 32, Q8_0_BYTES = 2 + TYPE_BLOCK, Q4_0_BYTES = 2 + TYPE_BLOCK / 2, TYPE_WORD = 8 /* of 4 bits */ };
+INLINE bool type_has_blocks(enum heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
+
+/* Of an element, or the scale of a block. */
 INLINE int64_t type_bytes(enum heed_type type) { return type == HEED_F32 ? 4 : type == HEED_I8 ? 1 : 2; }
 
 INLINE const char *type_name(enum heed_type type) {
-    return type == HEED_F32 ? "f32" : type == HEED_BF16 ? "bf16" : type == HEED_F16 ? "f16" : "i8";
+    static const char *const names[] = {"f32", "bf16", "f16", "i8", "q8_0", "q4_0"};
+    return names[type];
+}
+
+/* Of `elements`, whole blocks. */
+INLINE int64_t type_span(enum heed_type type, int64_t elements) {
+    if (type_has_blocks(type))
+        return elements / TYPE_BLOCK * (type == HEED_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES);
+    return elements * type_bytes(type);
 }
 
 INLINE const void *type_at(enum heed_type type, const void *data, int64_t index) {
-    return (const char *)data + index * type_bytes(type);
+    return (const char *)data + type_span(type, index);
 }
 INLINE void *type_at_output(enum heed_type type, void *data, int64_t index) { return (char *)data + index * type_bytes(type); }
 

@@ -25,5 +25,6 @@ void add_row_tests(TCase *tests, int tables);
 void add_type_tests(TCase *tests, int tables);
 void add_kv_tests(TCase *tests, int tables);
 void add_pair_tests(TCase *tests, int tables);
+void add_block_tests(TCase *tests, int tables);
 
 #endif

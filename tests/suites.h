@@ -11,6 +11,7 @@ Suite *reference_suite(void);
 Suite *kernels_suite(void);
 Suite *gemm_suite(void);
 Suite *gemm_types_suite(void);
+Suite *gemm_weights_suite(void);
 Suite *softmax_suite(void);
 Suite *norm_suite(void);
 Suite *activate_suite(void);

@@ -63,6 +63,17 @@ void must_refuse(enum heed_status got, enum heed_status want, const char *field,
     ck_assert_msg(hash_all() == hash_before, "%s: touched memory", request);
 }
 
+/* Of weights in blocks. */
+static struct heed_gemm legal_blocks(void) {
+    struct heed_gemm g = legal_gemm();
+    g.k = g.lda = g.ldb = 32;
+    g.transpose_b = true;
+    g.b_type = HEED_Q4_0;
+    return g;
+}
+#define heed_blocks                          heed_gemm
+#define REFUSED_BLOCKS(change, field, value) REFUSED(blocks, change, field, value)
+
 START_TEST(test_api_gemm) {
     prepare();
     must_refuse(heed_gemm(NULL, NULL), HEED_INVALID_ARGUMENT, "gemm", "NULL", "NULL");
@@ -90,7 +101,6 @@ START_TEST(test_api_gemm) {
     REFUSED(gemm, (r.packed_b = memory, r.k = INT64_MAX / 64, r.lda = INT64_MAX / 64), "", "");
     REFUSED(gemm, r.compute = (enum heed_compute)2, "compute", "2");
     REFUSED(gemm, memset(&r.compute, 0xff, sizeof r.compute), "compute", "-1");
-    REFUSED(gemm, (r.compute = HEED_COMPUTE_BF16, r.b_type = HEED_I8), "compute", "b_type 3");
     REFUSED(gemm, r.a_type = (enum heed_type)99, "a_type", "99");
     REFUSED(gemm, r.b_type = (enum heed_type)99, "b_type", "99");
     REFUSED(gemm, r.c_type = (enum heed_type) - 1, "c_type", "-1");
@@ -100,6 +110,36 @@ START_TEST(test_api_gemm) {
     REFUSED(gemm, (r.c_type = HEED_BF16, r.c = memory + 93), "b", "overlap");
     REFUSED(gemm, (r.b_type = HEED_F16, r.packed_b = memory + 200 - 127), "c", "overlap");
     REFUSED(gemm, (r.a_type = HEED_BF16, r.lda = INT64_MAX / 2), "a", "4611686018427387903");
+    REFUSED(gemm, r.a_type = HEED_I8, "a_type", "3");
+    REFUSED(gemm, r.c_type = HEED_Q4_0, "c_type", "5");
+    REFUSED(gemm, r.b_type = (enum heed_type)6, "b_type", "6");
+    REFUSED(gemm, r.b_scales = memory, "b_scales", "NULL");
+    REFUSED(gemm, (r.b_scales = memory, r.m = r.k = r.n = r.lda = r.ldb = r.ldc = 200), "b_scales", "NULL"); /* no small call */
+    REFUSED(gemm, r.b_type = HEED_I8, "b_scales", "NULL");
+    REFUSED(gemm, (r.b_type = HEED_I8, r.b_scales = misaligned(memory)), "b_scales", "align");
+    REFUSED(gemm, (r.b_type = HEED_I8, r.b_scales = memory + 196), "b_scales", "overlap");
+    REFUSED(gemm, (r.b_type = HEED_I8, r.b_scales = memory, r.ldb = 4), "ldb", "4");
+    REFUSED(gemm, (r.b_type = HEED_I8, r.b_scales = memory, r.b = (char *)memory + 4 * 200 - 19), "b", "overlap");
+    REFUSED_BLOCKS(r.transpose_b = false, "transpose_b", "false");
+    REFUSED_BLOCKS(r.k = 31, "k", "31");
+    REFUSED_BLOCKS((r.k = 48, r.packed_b = memory), "k", "48");
+    REFUSED_BLOCKS(r.ldb = 40, "ldb", "40");
+    REFUSED_BLOCKS(r.ldb = 0, "ldb", "0");
+    REFUSED_BLOCKS(r.ldb = INT64_MAX / 32 * 32, "b", "too large");
+    REFUSED_BLOCKS(r.b_scales = memory, "b_scales", "q4_0");
+    REFUSED_BLOCKS(r.b = misaligned(memory), "b", "align");
+    REFUSED_BLOCKS(r.packed_b = misaligned(memory), "packed_b", "align");
+    REFUSED_BLOCKS(r.b = NULL, "b", "NULL");
+    REFUSED_BLOCKS(r.b = (char *)memory + 4 * 200 - 5 * 18 + 2, "b", "overlap");
+    REFUSED_BLOCKS(r.packed_b = memory + 214, "packed_b", "overlap");
+    ACCEPTED(gemm, (r.b_type = HEED_I8, r.b_scales = memory + 195));
+    ACCEPTED(gemm, (r.b_type = HEED_I8, r.b_scales = memory, r.b = (char *)memory + 4 * 200 - 20));
+    ACCEPTED(gemm, (r.b_type = HEED_I8, r.k = 0)); /* nothing is read */
+    ACCEPTED(blocks, (void)0);
+    ACCEPTED(blocks, r.b = (char *)memory + 4 * 200 - 5 * 18);
+    ACCEPTED(blocks, (r.n = 1, r.ldb = INT64_MAX / 32 * 32)); /* of a single row */
+    ACCEPTED(gemm, (r.n = 1, r.transpose_b = true, r.ldb = INT64_MAX));
+    ACCEPTED(gemm, (r.m = 1, r.lda = r.ldc = INT64_MAX));
     ACCEPTED(gemm, (r.a_type = HEED_BF16, r.c = memory + 6));
     ACCEPTED(gemm, (r.c_type = HEED_BF16, r.c = memory + 92));
     ACCEPTED(gemm, (r.b_type = HEED_F16, r.packed_b = memory + 200 - 128));
@@ -131,6 +171,12 @@ START_TEST(test_api_gemm_pack_b) {
     r = legal_gemm();
     r.n = r.ldb = INT64_MAX;
     must_refuse(heed_gemm_pack_b(&r, to, NULL), HEED_INVALID_ARGUMENT, "", "9223372036854775807", "pack_b with n INT64_MAX");
+    r = legal_blocks();
+    r.k = 33;
+    must_refuse(heed_gemm_pack_b(&r, to, NULL), HEED_INVALID_ARGUMENT, "k", "33", "pack_b of part of a block");
+    r = legal_blocks();
+    r.transpose_b = false;
+    must_refuse(heed_gemm_pack_b(&r, to, NULL), HEED_INVALID_ARGUMENT, "transpose_b", "false", "pack_b of blocks in rows");
     r = (struct heed_gemm){.n = 0, .k = 3};
     ck_assert_int_eq(heed_gemm_pack_b(&r, NULL, NULL), HEED_OK);
 }

@@ -6,6 +6,7 @@
 #include "harness_kv.h"
 #include "harness_options.h"
 #include "suites.h"
+#include "weights.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -60,6 +61,39 @@ static void gemm_bits(struct pass *pass, const struct heed_gemm *sizes, enum fil
     free(a);
     free(b);
     free(c);
+}
+
+/* Weights of bytes and blocks, packed and not. */
+static void weight_bits(struct pass *pass, enum heed_type type, int64_t m, int64_t n, int64_t k, const struct heed_exec *exec) {
+    char name[128];
+    snprintf(name, sizeof name, "gemm %s/%" PRId64 "x%" PRId64 "x%" PRId64, type_name(type), m, n, k);
+    struct rng rng = rng_fixed(name);
+    float *a = new_filled(&rng, FILL_NORMAL, m * k), *c = new_floats(m * n), *scales = new_filled(&rng, FILL_NORMAL, n);
+    char *b = new_weights(&rng, type, n * k, false), *packed;
+    struct heed_gemm g = {.m = m, .n = n, .k = k, .alpha = 0.7f, .transpose_b = true, .a = a, .lda = k, .c = c, .ldc = n};
+    g.b_type = type, g.b = b, g.ldb = k, g.b_scales = type == HEED_I8 ? scales : NULL;
+    packed = malloc((size_t)heed_gemm_packed_bytes(&g));
+    for (int i = 0; i < 2; i++) {
+        char text[160];
+        ck_assert_int_eq(heed_gemm_pack_b(&g, packed, exec), HEED_OK);
+        g.packed_b = i ? packed : NULL;
+        ck_assert_msg(heed_gemm(&g, exec) == HEED_OK, "%s", heed_error_message());
+        snprintf(text, sizeof text, "%s%s", name, i ? "/packed" : "");
+        take_in(pass, text, c, m * n);
+    }
+    float *const all[] = {a, c, scales};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    free(b);
+    free(packed);
+}
+
+static void all_weight_bits(struct pass *pass, const struct heed_exec *exec) {
+    static const int64_t shapes[][3] = {{1, 3, 32}, {1, 130, 320}, {4, 65, 128}, {7, 64, 96}, {40, 70, 288}};
+    static const enum heed_type types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            weight_bits(pass, types[t], shapes[s][0], shapes[s][1], shapes[s][2], exec);
 }
 
 static void all_gemm_bits(struct pass *pass, enum heed_compute compute, const struct heed_exec *exec) {
@@ -313,6 +347,7 @@ static void all_bits(struct pass *pass) {
     mixed_bits(pass, "bf16 mix", HEED_COMPUTE_BF16, &exec);
     all_gemm_bits(pass, HEED_COMPUTE_BF16, &exec);
     channel_bits(pass, &exec);
+    all_weight_bits(pass, &exec);
 }
 
 START_TEST(test_bits) {

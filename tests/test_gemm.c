@@ -314,6 +314,11 @@ START_TEST(test_gemm_packed_bytes) {
     ck_assert_int_eq(packed_bytes(65, 3, HEED_F32), 3 * 128 * 4);
     ck_assert_int_eq(packed_bytes(65, 3, HEED_BF16), 3 * 128 * 2);
     ck_assert_int_eq(packed_bytes(65, 3, HEED_F16), 3 * 128 * 2);
+    ck_assert_int_eq(packed_bytes(65, 3, HEED_I8), 3 * 128);
+    ck_assert_int_eq(packed_bytes(65, 96, HEED_Q8_0), 3 * 128 * 34);
+    ck_assert_int_eq(packed_bytes(65, 96, HEED_Q4_0), 3 * 128 * 18);
+    ck_assert_int_eq(packed_bytes(65, 95, HEED_Q4_0), -1);
+    ck_assert_int_eq(packed_bytes(64, INT64_MAX / 32 * 32, HEED_Q8_0), -1);
     ck_assert_int_eq(packed_bytes(-1, 3, HEED_F32), -1);
     ck_assert_int_eq(packed_bytes(3, -1, HEED_F32), -1);
     ck_assert_int_eq(packed_bytes(INT64_MAX, 1, HEED_F32), -1);

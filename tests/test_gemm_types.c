@@ -2,11 +2,13 @@
  * scalar kernels and finished here, rounded to the type of c; whatever the instruction set, packed or not, in guarded memory.  And
  * in pairs of bf16: the bits of plain loops. */
 #include "cpu.h"
+#include "gemm.h"
 #include "harness_attention.h"
 #include "internal.h"
 #include "reference/reference.h"
 #include "suites.h"
 #include "types.h"
+#include "weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,9 +22,13 @@ struct stored {
     char *data;
 };
 
+static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+
 static struct stored stored_new(struct rng *rng, enum heed_type type, int64_t rows, int64_t columns) {
-    struct stored s = {.type = type, .rows = rows, .columns = columns, .ld = columns + rng_range(rng, 0, 5)};
-    const int64_t elements = rows > 0 ? (rows - 1) * s.ld + columns : 0, bytes = elements * type_bytes(type);
+    const int64_t gap = rng_range(rng, 0, 5);
+    struct stored s = {
+        .type = type, .rows = rows, .columns = columns, .ld = columns + (type_has_blocks(type) ? TYPE_BLOCK : 1) * gap};
+    const int64_t bytes = type_span(type, rows > 0 ? (rows - 1) * s.ld + columns : 0);
     const enum placement placement = any_placement(rng);
     s.memory = buffer_new(ceil_div(bytes, 4), placement);
     s.data = (char *)s.memory.data + (placement == AT_END ? 4 * s.memory.count - bytes : 0);
@@ -38,6 +44,13 @@ static void store(const struct stored *s, const float *values) {
             memcpy(s->data + (i * s->ld + j) * type_bytes(s->type), s->type == HEED_F32 ? (const void *)&x : &half,
                    (size_t)type_bytes(s->type));
         }
+}
+
+/* Weights as their bytes. */
+static void store_bytes(const struct stored *s, const char *bytes) {
+    for (int64_t i = 0; i < s->rows; i++)
+        memcpy(s->data + type_span(s->type, i * s->ld), bytes + type_span(s->type, i * s->columns),
+               (size_t)type_span(s->type, s->columns));
 }
 
 /* Whether it holds these values, rounded, and gaps of 0xff. */
@@ -57,8 +70,20 @@ static void must_hold(const struct stored *s, const float *values) {
 /* Factors as floats that their types hold, as stored without gaps. */
 struct product {
     struct heed_gemm request;
-    float *a, *b, *c, *want;
+    float *a, *b, *c, *want, *scales;
+    char *bytes; /* of b, where it has a type that values are not rounded to */
 };
+
+static bool is_of_bytes(enum heed_type type) { return type > HEED_F16; }
+
+/* Scales of columns that are bytes, and of blocks, are numbers as a rule. */
+static void make_bytes(struct rng *rng, struct product *p, int64_t n) {
+    const enum heed_type type = p->request.b_type;
+    p->bytes = new_weights(rng, type, n, f16_ignores_flushing() && rng_range(rng, 0, 7) == 0);
+    p->b = weights_as_floats(p->bytes, type, n);
+    if (type == HEED_I8)
+        p->scales = new_filled(rng, rng_range(rng, 0, 3) ? FILL_NORMAL : any_fill(rng), p->request.n);
+}
 
 static float *new_values(struct rng *rng, enum heed_type type, int64_t n) {
     float *x = new_filled(rng, rng_range(rng, 0, 2) ? FILL_NORMAL : any_fill(rng), n);
@@ -78,9 +103,10 @@ static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
         g->m = 1;
 }
 
-static void finish_sums(const struct heed_gemm *g, const float *old, float *sums) {
+static void finish_sums(const struct heed_gemm *g, const float *old, const float *scales, float *sums) {
     for (int64_t i = 0; i < g->m * g->n; i++) {
-        const float y = g->alpha * sums[i], c = g->beta != 0 ? fmaf(g->beta, old[i], y) : y;
+        const float x = scales ? sums[i] * scales[i % g->n] : sums[i];
+        const float y = g->alpha * x, c = g->beta != 0 ? fmaf(g->beta, old[i], y) : y;
         sums[i] = isnan(c) ? __builtin_nanf("") : c;
     }
 }
@@ -100,18 +126,26 @@ static void multiply_pairs(const struct heed_gemm *g, const float *a, const floa
     }
 }
 
+/* What a product with 1 makes of a, before it is rounded: of the largest denormals rounding would make 2^-126. */
+static void flush(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (fabsf(x[i]) < 0x1p-126f)
+            x[i] = copysignf(0, x[i]);
+}
+
 static void want_pairs(const struct product *p) {
     const struct heed_gemm *g = &p->request;
     float *a = new_floats(g->m * g->k), *b = new_floats(g->k * g->n);
     memcpy(a, p->a, (size_t)(g->m * g->k) * sizeof *a);
     memcpy(b, p->b, (size_t)(g->k * g->n) * sizeof *b);
+    flush(a, g->m * g->k);
     round_floats(HEED_BF16, a, g->m * g->k);
     round_floats(HEED_BF16, b, g->k * g->n);
-    const bool reads = g->alpha != 0; /* before denormals are */
+    const bool reads = heed_gemm_reads_ab(g); /* by bits: gcc compares later, where denormals are 0 */
     const uint64_t callers = heed_fp_begin();
     heed_fp_flush(true);
     multiply_pairs(g, a, b, reads, p->want);
-    finish_sums(g, p->c, p->want);
+    finish_sums(g, p->c, reads ? p->scales : NULL, p->want);
     heed_fp_flush(false);
     heed_fp_end(callers);
     free(a);
@@ -126,7 +160,7 @@ static void want_floats(const struct product *p) {
     g.b = p->b, g.ldb = g.transpose_b ? g.k : g.n;
     g.c = p->want, g.ldc = g.n;
     ck_assert_msg(heed_gemm(&g, &(struct heed_exec){.isa = "scalar", .threads = 1}) == HEED_OK, "%s", heed_error_message());
-    finish_sums(&p->request, p->c, p->want);
+    finish_sums(&p->request, p->c, heed_gemm_reads_ab(&p->request) ? p->scales : NULL, p->want);
 }
 
 static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute) {
@@ -137,18 +171,26 @@ static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute
 static struct product new_product(struct rng *rng) {
     static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY, -0x1p-130f};
     const enum heed_compute compute = rng_range(rng, 0, 1) ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32;
-    struct product p = {.request = {.compute = compute,
-                                    .alpha = factors[rng_range(rng, 0, 6)],
-                                    .beta = factors[rng_range(rng, 0, 6)],
-                                    .transpose_a = rng_range(rng, 0, 3) == 0,
-                                    .transpose_b = rng_range(rng, 0, 1),
-                                    .a_type = type_of_product(rng, compute),
-                                    .b_type = type_of_product(rng, compute),
-                                    .c_type = type_of_product(rng, compute)}};
+    struct product p = {
+        .request = {.compute = compute,
+                    .alpha = factors[rng_range(rng, 0, 6)],
+                    .beta = factors[rng_range(rng, 0, 6)],
+                    .transpose_a = rng_range(rng, 0, 3) == 0,
+                    .transpose_b = rng_range(rng, 0, 1),
+                    .a_type = type_of_product(rng, compute),
+                    .b_type = rng_range(rng, 0, 1) ? type_of_product(rng, compute) : weight_types[rng_range(rng, 0, 2)],
+                    .c_type = type_of_product(rng, compute)}};
     struct heed_gemm *g = &p.request;
     choose_sizes(rng, g);
+    if (type_has_blocks(g->b_type)) {
+        g->transpose_b = true;
+        g->k = round_up(g->k, TYPE_BLOCK);
+    }
     p.a = new_values(rng, g->a_type, g->m * g->k);
-    p.b = new_values(rng, g->b_type, g->k * g->n);
+    if (is_of_bytes(g->b_type))
+        make_bytes(rng, &p, g->k * g->n);
+    else
+        p.b = new_values(rng, g->b_type, g->k * g->n);
     p.c = new_values(rng, g->c_type, g->m * g->n);
     p.want = new_floats(g->m * g->n);
     (compute == HEED_COMPUTE_BF16 ? want_pairs : want_floats)(&p);
@@ -161,15 +203,19 @@ static void run(const struct product *p, struct heed_exec exec, bool packed, str
     struct stored b = g.transpose_b ? stored_new(rng, g.b_type, g.n, g.k) : stored_new(rng, g.b_type, g.k, g.n);
     struct stored c = stored_new(rng, g.c_type, g.m, g.n), panels = {.memory = {0}};
     store(&a, p->a);
-    store(&b, p->b);
+    g.b_scales = p->scales;
+    if (p->bytes)
+        store_bytes(&b, p->bytes);
+    else
+        store(&b, p->b);
     if (g.beta != 0)
         store(&c, p->c);
     g.a = a.data, g.lda = a.ld;
     g.b = b.data, g.ldb = b.ld;
     g.c = c.data, g.ldc = c.ld;
     if (packed) {
-        const int64_t elements = heed_gemm_packed_bytes(&g) / type_bytes(g.b_type);
-        panels = stored_new(rng, g.b_type, 1, elements);
+        const enum heed_type unit = g.b_type == HEED_F32 || g.b_type == HEED_I8 ? g.b_type : HEED_F16;
+        panels = stored_new(rng, unit, 1, heed_gemm_packed_bytes(&g) / type_bytes(unit));
         ck_assert_msg(heed_gemm_pack_b(&g, panels.data, &exec) == HEED_OK, "%s", heed_error_message());
         g.packed_b = panels.data;
         g.b = NULL;
@@ -181,7 +227,8 @@ static void run(const struct product *p, struct heed_exec exec, bool packed, str
     ck_assert_msg(heed_gemm(&g, &exec) == HEED_OK, "%s", heed_error_message());
     must_hold(&c, p->want);
     must_hold(&a, p->a);
-    must_hold(&b, p->b);
+    if (!p->bytes)
+        must_hold(&b, p->b);
     struct stored *const all[] = {&a, &b, &c, &panels};
     for (int i = 0; i < 3 + packed; i++)
         buffer_free(&all[i]->memory);
@@ -194,9 +241,10 @@ START_TEST(test_gemm_types_same_bits) {
         for (int i = 0; heed_kernels_usable(i); i++)
             for (int packed = 0; packed < 2; packed++)
                 run(&p, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)}, packed, &rng);
-        float *const all[] = {p.a, p.b, p.c, p.want};
-        for (int i = 0; i < 4; i++)
+        float *const all[] = {p.a, p.b, p.c, p.want, p.scales};
+        for (int i = 0; i < 5; i++)
             free(all[i]);
+        free(p.bytes);
     }
 }
 END_TEST

@@ -266,6 +266,7 @@ Suite *kernels_suite(void) {
     add_score_tests(tests, tables);
     add_row_tests(tests, tables);
     add_type_tests(tests, tables);
+    add_block_tests(tests, tables);
     add_kv_tests(tests, tables);
     add_pair_tests(tests, tables);
     suite_add_tcase(suite, tests);

@@ -295,6 +295,7 @@ static void check_pack(const struct heed_kernels *table, const struct type_test 
 static void check_finish_products(const struct heed_kernels *table, const struct type_test *test, struct rng *rng) {
     const int64_t rows = rng_range(rng, 1, 7), n = rng_range(rng, 1, 70);
     const float alpha = rng_range(rng, 0, 1) ? 1.0f : -1.7f, beta = rng_range(rng, 0, 1) ? 0.0f : 0.3f;
+    float *scales = rng_range(rng, 0, 1) ? new_filled(rng, any_fill(rng), n) : NULL;
     struct halves c = new_halves(test, rows, n, rng);
     float *sums = new_filled(rng, any_fill(rng), rows * n), *floats = new_floats(rows * n), *want = new_floats(rows * n);
     uint16_t *data = (uint16_t *)(uintptr_t)c.data;
@@ -304,10 +305,10 @@ static void check_finish_products(const struct heed_kernels *table, const struct
         memset(data + i * c.ld + n, 0xaa, (size_t)(c.ld - n) * sizeof *data);
     memcpy(floats, c.floats, (size_t)(rows * n) * sizeof *floats);
     for (int64_t i = 0; i < rows * n; i++) {
-        const float y = alpha * sums[i], x = beta != 0 ? fmaf(beta, c.floats[i], y) : y;
+        const float y = alpha * (scales ? sums[i] * scales[i % n] : sums[i]), x = beta != 0 ? fmaf(beta, c.floats[i], y) : y;
         want[i] = isnan(x) ? float_of(0x7fc00000) : x;
     }
-    struct heed_finish_products products = {rows, n, sums, n, alpha, beta, data, test->type, c.ld};
+    struct heed_finish_products products = {rows, n, sums, n, scales, alpha, beta, data, test->type, c.ld};
     table->finish_products(&products);
     products.c = floats, products.type = HEED_F32, products.ldc = n;
     table->finish_products(&products);
@@ -319,7 +320,7 @@ static void check_finish_products(const struct heed_kernels *table, const struct
         for (int64_t j = n; j < c.ld; j++)
             ck_assert_msg(data[i * c.ld + j] == 0xaaaa, "written between rows");
     free_halves(&c);
-    float *const all[] = {sums, floats, want};
+    float *const all[] = {sums, floats, want, scales};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }

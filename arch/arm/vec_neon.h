@@ -12,6 +12,7 @@
 
 typedef float32x4_t vf;
 typedef uint16x4_t vh;
+typedef uint32x4_t vi;
 #define VF_LANES 4
 
 /* All ones in the lanes before n. */
@@ -117,6 +118,18 @@ INLINE vf v_load_i8(const int8_t *p) {
     memcpy(&bytes, p, sizeof bytes);
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(bytes)))));
 }
+/* Bytes of 4 lanes as integers. */
+INLINE uint32x4_t neon_bytes(const uint8_t *p) {
+    uint32_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(bytes))));
+}
+INLINE vf neon_less_8(uint32x4_t x) { return vcvtq_f32_s32(vsubq_s32(vreinterpretq_s32_u32(x), vdupq_n_s32(8))); }
+INLINE vf v_load_low4(const uint8_t *p) { return neon_less_8(vandq_u32(neon_bytes(p), vdupq_n_u32(15))); }
+INLINE vf v_load_high4(const uint8_t *p) { return neon_less_8(vshrq_n_u32(neon_bytes(p), 4)); }
+INLINE vi v_load_int(const uint8_t *p) { return vreinterpretq_u32_u8(vld1q_u8(p)); }
+INLINE vf v_int4(vi x, const int i) { return vcvtq_f32_s32(vreinterpretq_s32_u32(x << (28 - 4 * i)) >> 28); }
+INLINE float v_f16_1(uint16_t x) { return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(x))), 0); }
 INLINE void v_store_i8(int8_t *p, vf x) {
     const int16x4_t halves = vmovn_s32(vcvtnq_s32_f32(x));
     const uint32_t bytes = vget_lane_u32(vreinterpret_u32_s8(vmovn_s16(vcombine_s16(halves, halves))), 0);

@@ -5,11 +5,13 @@
 #include <math.h>
 #include <sleef.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "internal.h"
 
 typedef float vf;
 typedef uint16_t vh;
+typedef uint32_t vi;
 #define VF_LANES 1
 
 INLINE uint32_t scalar_bits(float x) {
@@ -103,6 +105,15 @@ INLINE vh v_round_f16(vf x) {
 }
 INLINE vf v_load_i8(const int8_t *p) { return *p; }
 INLINE vf v_load_i8_n(const int8_t *p, int64_t n) { return n > 0 ? *p : 0; }
+INLINE vf v_load_low4(const uint8_t *p) { return (float)((*p & 15) - 8); }
+INLINE vf v_load_high4(const uint8_t *p) { return (float)((*p >> 4) - 8); }
+INLINE vi v_load_int(const uint8_t *p) {
+    vi x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+INLINE vf v_int4(vi x, const int i) { return (float)((int)((x >> 4 * i & 15) ^ 8) - 8); }
+INLINE float v_f16_1(uint16_t x) { return v_widen_f16(x); }
 INLINE void v_store_i8(int8_t *p, vf x) { *p = (int8_t)((x + 0x1.8p23f) - 0x1.8p23f); }
 INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {
     if (n > 0)

@@ -12,6 +12,7 @@
 
 typedef __m256 vf;
 typedef __m128i vh;
+typedef __m256i vi;
 #define VF_LANES 8
 
 /* All ones in the lanes before n. */
@@ -120,6 +121,13 @@ INLINE vf v_widen_f16(vh x) { return _mm256_cvtph_ps(x); }
 INLINE vh v_round_f16(vf x) { return _mm256_cvtps_ph(v_one_nan(x), _MM_FROUND_TO_NEAREST_INT); }
 
 INLINE vf v_load_i8(const int8_t *p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p))); }
+INLINE __m256i avx2_bytes(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
+INLINE vf avx2_less_8(__m256i x) { return _mm256_cvtepi32_ps(_mm256_sub_epi32(x, _mm256_set1_epi32(8))); }
+INLINE vf v_load_low4(const uint8_t *p) { return avx2_less_8(_mm256_and_si256(avx2_bytes(p), _mm256_set1_epi32(15))); }
+INLINE vf v_load_high4(const uint8_t *p) { return avx2_less_8(_mm256_srli_epi32(avx2_bytes(p), 4)); }
+INLINE vi v_load_int(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE vf v_int4(vi x, const int i) { return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(x, 28 - 4 * i), 28)); }
+INLINE float v_f16_1(uint16_t x) { return _cvtsh_ss(x); }
 INLINE void v_store_i8(int8_t *p, vf x) {
     const __m256i wide = _mm256_cvtps_epi32(x);
     const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));

@@ -11,6 +11,7 @@
 
 typedef __m512 vf;
 typedef __m256i vh;
+typedef __m512i vi;
 #define VF_LANES 16
 
 /* A bit for each lane before n. */
@@ -148,6 +149,21 @@ INLINE vf v_load_i8(const int8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_
 INLINE vf v_load_i8_n(const int8_t *p, int64_t n) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(avx512_first(n), p)));
 }
+/* A permutation looks at the lower 4 bits of its index: a table of all 16 numbers. */
+INLINE vf avx512_less_8(__m512i x) {
+    return _mm512_permutexvar_ps(x, _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
+}
+INLINE __m512i avx512_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
+INLINE vf v_load_low4(const uint8_t *p) { return avx512_less_8(avx512_bytes(p)); }
+INLINE vf v_load_high4(const uint8_t *p) { return avx512_less_8(_mm512_srli_epi32(avx512_bytes(p), 4)); }
+INLINE vi v_load_int(const uint8_t *p) { return _mm512_loadu_si512(p); }
+/* As an operator the shift may be by a variable, which compilers without optimisation take a constant argument for. */
+INLINE vf v_int4(vi x, const int i) {
+    typedef uint32_t lanes __attribute__((vector_size(64)));
+    const __m512i shifted = (__m512i)((lanes)x >> 4 * i);
+    return _mm512_permutexvar_ps(shifted, _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+}
+INLINE float v_f16_1(uint16_t x) { return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16((short)x))); }
 INLINE void v_store_i8(int8_t *p, vf x) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x))); }
 INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {
     _mm_mask_storeu_epi8(p, avx512_first(n), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));

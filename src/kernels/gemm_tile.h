@@ -75,7 +75,7 @@ INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_
 }
 
 INLINE vf finish_product(const struct heed_finish_products *products, vf sum, vf old) {
-    const vf y = v_mul(v_set1(products->alpha), sum);
+    const vf y = v_mul(v_set1(products->alpha), sum); /* sum: times its scale, if it has one */
     return v_one_nan(products->beta != 0.0f ? v_fma(v_set1(products->beta), old, y) : y);
 }
 
@@ -88,7 +88,10 @@ INLINE void finish_products_of(const enum heed_type type, const struct heed_fini
             const int64_t n = products->columns - j;
             void *c = type_at_output(type, row, j);
             const vf old = read_c ? load_type_n(type, c, n) : v_zero();
-            store_type_n(type, c, finish_product(products, v_load_n(sums + j, n), old), n);
+            vf sum = v_load_n(sums + j, n);
+            if (products->scales)
+                sum = v_mul(sum, v_load_n(products->scales + j, n));
+            store_type_n(type, c, finish_product(products, sum, old), n);
         }
     }
 }

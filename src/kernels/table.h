@@ -18,6 +18,7 @@
 #include "kernels/score_panel.h"
 #include "kernels/value_rows.h"
 #include "kernels/thin_product.h"
+#include "kernels/thin_blocks.h"
 #include "kernels/exp2.h"
 #include "kernels/sum16.h"
 #include "kernels/exp_rows.h"
@@ -37,6 +38,7 @@ const struct heed_kernels TABLE = {
     .tile_rows = TILE_ROWS,
     .tile_columns = TILE_COLUMNS,
     .pack = pack,
+    .unpack_blocks = unpack_blocks,
     .pack_transposed = pack_transposed,
     .store_keys = store_keys,
     .pair_queries = pair_queries,
@@ -50,6 +52,7 @@ const struct heed_kernels TABLE = {
     .value_rows = value_rows,
     .thin_product = thin_product,
     .thin_product_transposed = thin_product_transposed,
+    .thin_blocks = thin_blocks,
     .softcap_row = softcap_row,
     .add_row = add_row,
     .scale_row = scale_row,

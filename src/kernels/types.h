@@ -31,6 +31,20 @@
         }                                                                                                                          \
     } while (0)
 
+/* The same for kernels that take blocks too. */
+#define WITH_ANY_TYPE(type, statement)                                                                                             \
+    do {                                                                                                                           \
+        if ((type) == HEED_Q8_0) {                                                                                                 \
+            const enum heed_type TYPE = HEED_Q8_0;                                                                                 \
+            statement;                                                                                                             \
+        } else if ((type) == HEED_Q4_0) {                                                                                          \
+            const enum heed_type TYPE = HEED_Q4_0;                                                                                 \
+            statement;                                                                                                             \
+        } else {                                                                                                                   \
+            WITH_STORED_TYPE(type, statement);                                                                                     \
+        }                                                                                                                          \
+    } while (0)
+
 /* A vector of elements, or its first n, as v_load_n and v_store_n have them. */
 INLINE vf load_type(const enum heed_type type, const void *p) {
     if (type == HEED_I8)
@@ -61,6 +75,22 @@ INLINE void store_type_n(const enum heed_type type, void *p, vf x, int64_t n) {
         v_store_i8_n(p, x, n);
     else
         v_store_half_n(p, type == HEED_BF16 ? v_round_bf16(x) : v_round_f16(x), n);
+}
+
+/* The elements from `index` on, of which there are n, at least a vector's worth if they are in blocks: a vector does not leave its
+ * block, nor the half of a block whose elements are in the lower, or upper, halves of bytes. */
+INLINE vf load_at(const enum heed_type type, const void *data, int64_t index, int64_t n) {
+    if (!type_has_blocks(type))
+        return load_type_n(type, type_at(type, data, index), n);
+    const char *block = type_at(type, data, index), *elements = block + 2;
+    const int in_block = (int)((uint64_t)index % TYPE_BLOCK), half = TYPE_BLOCK / 2;
+    uint16_t scale;
+    memcpy(&scale, block, sizeof scale);
+    const vf d = v_set1(v_f16_1(scale));
+    if (type == HEED_Q8_0)
+        return v_mul(d, v_load_i8((const int8_t *)elements + in_block));
+    return v_mul(d, in_block < half ? v_load_low4((const uint8_t *)elements + in_block)
+                                    : v_load_high4((const uint8_t *)elements + in_block - half));
 }
 
 INLINE void widen_rows_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy) {

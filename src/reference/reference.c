@@ -17,7 +17,8 @@ double ref_gemm_a(const struct heed_gemm *gemm, int64_t i, int64_t p) {
 }
 
 double ref_gemm_b(const struct heed_gemm *gemm, int64_t p, int64_t j) {
-    return ref_element(gemm->b, gemm->b_type, gemm->transpose_b ? j * gemm->ldb + p : p * gemm->ldb + j);
+    const double b = ref_element(gemm->b, gemm->b_type, gemm->transpose_b ? j * gemm->ldb + p : p * gemm->ldb + j);
+    return gemm->b_scales ? b * (double)gemm->b_scales[j] : b;
 }
 
 void ref_gemm(const struct heed_gemm *gemm, double *c) {

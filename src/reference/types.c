@@ -38,9 +38,23 @@ double ref_widen_f16(uint16_t x) { return widen(x, F16_FRACTION); }
 uint16_t ref_round_bf16(double x) { return rounded(x, BF16_FRACTION); }
 uint16_t ref_round_f16(double x) { return rounded(x, F16_FRACTION); }
 
+/* Block formats: 32 elements share a scale; those of q4_0 are bytes' lower halves, then the upper ones. */
+static double block_element(const unsigned char *data, enum heed_type type, int64_t index) {
+    const unsigned char *block = data + index / 32 * (type == HEED_Q8_0 ? 34 : 18);
+    const int i = (int)(index % 32), quarter = block[2 + i % 16];
+    const double scale = ref_widen_f16((uint16_t)(block[0] | block[1] << 8));
+    if (type == HEED_Q8_0)
+        return scale * (double)(signed char)block[2 + i];
+    return scale * ((i < 16 ? quarter % 16 : quarter / 16) - 8);
+}
+
 double ref_element(const void *data, enum heed_type type, int64_t index) {
+    if (type == HEED_Q8_0 || type == HEED_Q4_0)
+        return block_element(data, type, index);
     if (type == HEED_F32)
         return ((const float *)data)[index];
+    if (type == HEED_I8)
+        return ((const signed char *)data)[index];
     const uint16_t half = ((const uint16_t *)data)[index];
     return type == HEED_BF16 ? ref_widen_bf16(half) : ref_widen_f16(half);
 }

@@ -16,9 +16,17 @@ static double *new_array(int64_t n) {
 
 bool is_large(int64_t a, int64_t b, int64_t c) { return (double)(a + 1) * (double)(b + 1) * (double)(c + 1) > 8e6; }
 
+/* Elements, or of types in blocks the halves that these are aligned to; without overflow, whatever the number. */
+static int64_t units_of(enum heed_type type, int64_t elements) {
+    return type_has_blocks(type) ? elements / TYPE_BLOCK * (type_span(type, TYPE_BLOCK) / 2) : elements;
+}
+
 static struct rows typed_rows(const void *data, enum heed_type type, int64_t rows, int64_t columns, int64_t stride) {
     const size_t each = (size_t)type_bytes(type);
-    return (struct rows){data, {1, 1, rows}, {0, 0, stride_bytes(stride, rows, each)}, stride_bytes(columns, 2, each)};
+    return (struct rows){data,
+                         {1, 1, rows},
+                         {0, 0, stride_bytes(units_of(type, stride), rows, each)},
+                         stride_bytes(units_of(type, columns), 2, each)};
 }
 
 struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_t stride) {
@@ -54,6 +62,22 @@ static void *new_typed(struct input *in, struct memory *memory, const char *name
     return data;
 }
 
+/* Bytes, or blocks whose scales are numbers as a rule, else any bits. */
+static void *new_weights(struct input *in, struct memory *memory, enum heed_type type, int64_t rows, int64_t columns,
+                         int64_t stride) {
+    const int64_t units = rows > 0 && columns > 0 ? units_of(type, (rows - 1) * stride + columns) : 0, each = type_bytes(type);
+    const bool any_scales = take_chance(in, 8);
+    unsigned char *data = memory_new(memory, "b", units, (size_t)each, in);
+    struct rng rng = rng_seeded(take(in, 2));
+    for (int64_t i = 0; i < units * each; i++)
+        data[i] = (unsigned char)rng_next(&rng);
+    for (int64_t i = 0; type_has_blocks(type) && !any_scales && i < units * each; i += type_span(type, TYPE_BLOCK)) {
+        data[i + 1] &= 0xbb; /* from 2^-7 to 1 */
+        data[i + 1] |= 0x20;
+    }
+    return data;
+}
+
 static enum heed_type take_type(struct input *in) { return (enum heed_type)TAKE_OF(in, HEED_F32, HEED_BF16, HEED_F16); }
 
 static enum heed_status call_gemm(const void *request, const struct heed_exec *exec) { return heed_gemm(request, exec); }
@@ -72,11 +96,14 @@ static enum marked mark_gemm(struct memory *memory, const void *request) {
                           : g->transpose_b ? typed_rows(g->b, g->b_type, g->n, g->k, g->ldb)
                                            : typed_rows(g->b, g->b_type, g->k, g->n, g->ldb);
     const struct rows c = typed_rows(g->c, g->c_type, g->m, g->n, g->ldc);
+    const struct rows scales = matrix_rows(g->b_scales, 1, g->n, 0);
     enum marked marked = MARKED;
     if (reads_ab(g))
         marked = memory_mark(memory, &a, ROLE_INPUT);
     if (reads_ab(g) && marked == MARKED)
         marked = memory_mark(memory, &b, ROLE_INPUT);
+    if (reads_ab(g) && marked == MARKED && g->b_type == HEED_I8)
+        marked = memory_mark(memory, &scales, ROLE_INPUT);
     return marked == MARKED ? memory_mark(memory, &c, ROLE_OUTPUT) : marked;
 }
 
@@ -89,10 +116,10 @@ static void print_gemm(FILE *file, const void *request) {
             g->transpose_a, g->transpose_b, g->lda, g->ldb, g->ldc, g->packed_b ? ", packed" : "");
 }
 
-/* k roundings in the chain, one of alpha's product, one of the final fma: |error| <= gamma(k + 3) of the absolute values of the
- * terms; in pairs, factors rounded before, and what is below 2^-126 lost, alpha too (test_accuracy.c derives the rest); and half a
- * unit in the last place of c, if it has 16 bits.  Not where a chain, or c, may overflow, and not with beta, for c is no more what
- * it was. */
+/* k roundings in the chain, one of alpha's product, one of the final fma, and one of the scale's product: |error| <= gamma(k + 4)
+ * of the absolute values of the terms; in pairs, factors rounded before, and what is below 2^-126 lost, alpha and scale too
+ * (test_accuracy.c derives the rest); what is lost in the chain is multiplied by the scale; and half a unit in the last place of c,
+ * if it has 16 bits.  Not where a chain, or c, may overflow, and not with beta, for c is no more what it was. */
 static void check_gemm(const struct memory *memory, const void *request) {
     const struct heed_gemm *g = request;
     (void)memory;
@@ -101,23 +128,25 @@ static void check_gemm(const struct memory *memory, const void *request) {
     double *want = new_array(g->m * g->n);
     ref_gemm(g, want);
     const int64_t k = reads_ab(g) ? g->k : 0;
-    const double gamma = (double)(k + 3) * U / (1 - (double)(k + 3) * U);
     for (int64_t i = 0; i < g->m * g->n; i++) {
         const int64_t row = i / g->n, column = i % g->n;
+        const double scale = k > 0 && g->b_scales ? fabs((double)g->b_scales[column]) : 1;
         double terms = 0, factors = 0;
         for (int64_t p = 0; p < k; p++) {
             terms += fabs(ref_gemm_a(g, row, p) * ref_gemm_b(g, p, column));
             factors += fabs(ref_gemm_a(g, row, p)) + fabs(ref_gemm_b(g, p, column));
         }
         const double got = ref_element(g->c, g->c_type, row * g->ldc + column), alpha = fabs((double)g->alpha);
-        const double rounded = g->compute == HEED_COMPUTE_BF16 ? (0x2p-8 + 0x1p-16) * terms : 0;
-        const double flushed = g->compute == HEED_COMPUTE_BF16 ? 0x1p-125 * (alpha * (factors + (double)k + 1) + terms + 2) : 0;
-        const double exact =
-            gamma * alpha * (terms + rounded) + alpha * rounded + flushed + (double)(2 * k + 2) * TINY * (1 + alpha);
+        const bool pairs = g->compute == HEED_COMPUTE_BF16;
+        const double rounded = pairs ? (0x2p-8 + 0x1p-16) * terms : 0, chain = scale > 0 ? terms / scale : 0;
+        const double flushed = pairs ? 0x1p-125 * (alpha * ((1 + scale) * (factors + (double)k + 1) + chain) + terms + 2) : 0;
+        const double exact = gamma_of(k + 4) * alpha * (terms + rounded) + alpha * rounded + flushed +
+                             (double)(2 * k + 2) * TINY * (1 + alpha) * (1 + scale);
         const double most = alpha * terms + exact;
         const double unit = g->c_type == HEED_F32 ? 0 : g->c_type == HEED_BF16 ? 0x1p-8 : 0x1p-11;
         const double bound = exact + unit * most + (g->c_type == HEED_F16 ? 0x1p-25 : unit * 0x1p-126);
-        if (terms < 1e37 && most < (g->c_type == HEED_F16 ? 65000.0 : 1e37) && !(fabs(got - want[i]) <= bound))
+        if (terms < 1e37 && terms < 1e37 * scale && most < (g->c_type == HEED_F16 ? 65000.0 : 1e37) &&
+            !(fabs(got - want[i]) <= bound))
             fuzz_fail("c[%" PRId64 "][%" PRId64 "] is %.9g, but the oracle has %.9g", row, column, got, want[i]);
     }
     free(want);
@@ -131,6 +160,12 @@ static void *pack(struct input *in, struct memory *memory, const struct heed_gem
     return packed;
 }
 
+static void *new_b(struct input *in, struct memory *memory, const struct heed_gemm *g) {
+    const int64_t rows = g->transpose_b ? g->n : g->k, columns = g->transpose_b ? g->k : g->n;
+    return g->b_type > HEED_F16 ? new_weights(in, memory, g->b_type, rows, columns, g->ldb)
+                                : new_typed(in, memory, "b", g->b_type, rows, columns, g->ldb);
+}
+
 static int64_t take_dimension(struct input *in) {
     return take_chance(in, 8) ? take_range(in, 0, 400) : take_chance(in, 2) ? take_range(in, 0, 70) : take_range(in, 0, 9);
 }
@@ -140,22 +175,25 @@ void fuzz_gemm(struct input *in) {
     static const float factors[] = {1.0f, 0.0f, -0.5f, 1e20f, 0x1p-130f};
     struct memory memory = {.count = 0};
     struct heed_gemm g = {.m = take_dimension(in), .n = take_dimension(in), .k = take_dimension(in)};
-    g.k = is_large(g.m, g.n, g.k) ? g.k / 8 : g.k;
+    g.b_type = take_chance(in, 2) ? take_type(in) : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0);
+    const int64_t block = type_has_blocks(g.b_type) ? TYPE_BLOCK : 1;
+    g.k = round_up(is_large(g.m, g.n, g.k) ? g.k / 8 : g.k, block);
+    g.n = is_large(g.m, g.n, g.k) ? g.n / 8 : g.n;
     g.transpose_a = take_chance(in, 2);
-    g.transpose_b = take_chance(in, 2);
+    g.transpose_b = take_chance(in, 2) || block > 1;
     g.alpha = factors[take_range(in, 0, 4)];
     g.beta = take_chance(in, 2) ? factors[take_range(in, 0, 4)] : 0.0f;
     g.lda = (g.transpose_a ? g.m : g.k) + take_range(in, 0, 3);
-    g.ldb = (g.transpose_b ? g.k : g.n) + take_range(in, 0, 3);
+    g.ldb = (g.transpose_b ? g.k : g.n) + block * take_range(in, 0, 3);
     g.ldc = g.n + take_range(in, 0, 3);
     g.a_type = take_type(in);
-    g.b_type = take_type(in);
     g.c_type = take_type(in);
     g.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16);
     g.a = g.transpose_a ? new_typed(in, &memory, "a", g.a_type, g.k, g.m, g.lda)
                         : new_typed(in, &memory, "a", g.a_type, g.m, g.k, g.lda);
-    g.b = g.transpose_b ? new_typed(in, &memory, "b", g.b_type, g.n, g.k, g.ldb)
-                        : new_typed(in, &memory, "b", g.b_type, g.k, g.n, g.ldb);
+    g.b = new_b(in, &memory, &g);
+    if (g.b_type == HEED_I8)
+        g.b_scales = new_matrix(in, &memory, "b_scales", 1, g.n, g.n, take_fill(in, false));
     g.c = new_typed(in, &memory, "c", g.c_type, g.m, g.n, g.ldc);
     if (take_chance(in, 3))
         g.packed_b = pack(in, &memory, &g);

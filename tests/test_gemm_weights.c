@@ -1,0 +1,226 @@
+/* heed_gemm with weights of bytes and of blocks: bytes written out here, whose products were worked out by hand; the packed layout,
+ * by the formula in heed.h; and errors against the oracle.  That the bits are those of the same weights as floats,
+ * test_gemm_types.c has. */
+#include "internal.h"
+#include "reference/reference.h"
+#include "roundings.h"
+#include "suites.h"
+#include "weights.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The product on all tables, plain and packed; c holds what it did before in each. */
+static void must_give(const struct heed_gemm *request, const float *want, const char *what) {
+    const int64_t n = request->m * request->n;
+    for (int i = 0; heed_kernels_usable(i); i++)
+        for (int packed = 0; packed < 2; packed++) {
+            const struct heed_exec exec = {.isa = heed_kernels_usable(i)->name};
+            struct heed_gemm g = *request;
+            float *c = new_floats(n);
+            char *panels = malloc((size_t)heed_gemm_packed_bytes(&g));
+            memcpy(c, request->c, (size_t)n * sizeof *c);
+            g.c = c;
+            describe(what, exec.isa, "%s", packed ? "packed" : "plain");
+            ck_assert_int_eq(heed_gemm_pack_b(&g, panels, &exec), HEED_OK);
+            g.packed_b = packed ? panels : NULL;
+            ck_assert_msg(heed_gemm(&g, &exec) == HEED_OK, "%s", heed_error_message());
+            must(compare(SAME_BITS, c, want, request->m, request->n));
+            free(c);
+            free(panels);
+        }
+}
+
+/* 1 * 1 + 2 * -128 + 3 * 127 = 126, times 0.5 is 63, twice that and 1 is 127; 2 * -1 + 3 * 5 = 13, times -2 is -26: -51. */
+START_TEST(test_weights_known_bytes) {
+    static const int8_t rows[] = {1, 0, -128, -1, 127, 5}, columns[] = {1, -128, 127, 0, -1, 5};
+    static const float a[] = {1, 2, 3}, scales[] = {0.5f, -2}, want[] = {127, -51};
+    float c[] = {1, 1};
+    struct heed_gemm g = {.m = 1, .n = 2, .k = 3, .alpha = 2, .beta = 1, .a = a, .lda = 3, .b_type = HEED_I8, .c = c, .ldc = 2};
+    g.b_scales = scales;
+    g.b = rows, g.ldb = 2;
+    must_give(&g, want, "bytes in rows");
+    g.b = columns, g.ldb = 3, g.transpose_b = true;
+    must_give(&g, want, "bytes in columns");
+}
+END_TEST
+
+/* Rows of the unit matrix give each weight as it is. */
+static void must_be_weights(enum heed_type type, const unsigned char *blocks, const float want[2][32], const char *what) {
+    float units[32 * 32] = {0}, c[32 * 2] = {0}, columns[32 * 2];
+    for (int i = 0; i < 32; i++) {
+        units[i * 32 + i] = 1;
+        columns[2 * i] = want[0][i], columns[2 * i + 1] = want[1][i];
+    }
+    must_give(&(struct heed_gemm){.m = 32,
+                                  .n = 2,
+                                  .k = 32,
+                                  .alpha = 1,
+                                  .transpose_b = true,
+                                  .a = units,
+                                  .lda = 32,
+                                  .b_type = type,
+                                  .b = blocks,
+                                  .ldb = 32,
+                                  .c = c,
+                                  .ldc = 2},
+              columns, what);
+    for (int i = 0; i < 32; i++) /* a few rows go other ways */
+        must_give(&(struct heed_gemm){.m = 1,
+                                      .n = 2,
+                                      .k = 32,
+                                      .alpha = 1,
+                                      .transpose_b = true,
+                                      .a = units + i * 32,
+                                      .lda = 32,
+                                      .b_type = type,
+                                      .b = blocks,
+                                      .ldb = 32,
+                                      .c = c,
+                                      .ldc = 2},
+                  columns + 2 * i, what);
+}
+
+/* Scales 0x3800, which is 0.5, and 0xbc00, which is -1. */
+START_TEST(test_weights_known_q8_0) {
+    static const unsigned char blocks[2 * 34] = {
+        0x00, 0x38, 0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  100, 126, 127, 64,
+        50,   1,    255, 254, 253, 252, 251, 250, 249, 248, 240, 224, 200, 192, 130, 129, 128, /* the second: */
+        0x00, 0xbc, 128, 129, 255, 0,   1,   127, 7,   7,   7,   7,   7,   7,   7,   7,   7,
+        7,    7,    7,   7,   7,   7,   7,   7,   7,   7,   7,   7,   7,   7,   7,   7,   246};
+    static const float want[2][32] = {{0,    0.5f,  1,  1.5f,  2,  2.5f,  3,  3.5f,  4,  4.5f, 5,   50,  63,  63.5f, 32,     25,
+                                       0.5f, -0.5f, -1, -1.5f, -2, -2.5f, -3, -3.5f, -4, -8,   -16, -28, -32, -63,   -63.5f, -64},
+                                      {128, 127, 1,  0,  -1, -127, -7, -7, -7, -7, -7, -7, -7, -7, -7, -7,
+                                       -7,  -7,  -7, -7, -7, -7,   -7, -7, -7, -7, -7, -7, -7, -7, -7, 10}};
+    must_be_weights(HEED_Q8_0, blocks, want, "known q8_0");
+}
+END_TEST
+
+/* Scales 0x3c00, which is 1, and 0xb000, which is -1/8.  The lower halves of bytes come first; 8 stands for 0. */
+static const unsigned char known_q4_0[2 * 18] = {0x00, 0x3c, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 0x01, 0x23,
+                                                 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x00, 0xb0, 0xf8, 0xf8, 0xf8, 0xf8,
+                                                 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0x08};
+
+START_TEST(test_weights_known_q4_0) {
+    static const float want[2][32] = {
+        {-8, -6, -4, -2, 0, 2, 4, 6, -7, -5, -3, -1, 1, 3, 5, 7, -7, -5, -3, -1, 1, 3, 5, 7, -8, -6, -4, -2, 0, 2, 4, 6},
+        {0,       0,       0,       0,       0,       0,       0,       0,       0,       0,       0,
+         0,       0,       0,       0,       0,       -0.875f, -0.875f, -0.875f, -0.875f, -0.875f, -0.875f,
+         -0.875f, -0.875f, -0.875f, -0.875f, -0.875f, -0.875f, -0.875f, -0.875f, -0.875f, 1}};
+    must_be_weights(HEED_Q4_0, known_q4_0, want, "known q4_0");
+}
+END_TEST
+
+/* Word 0 of the first column has elements 0 to 7: -8, -6, -4, -2, 0, 2, 4, 6. */
+START_TEST(test_weights_known_packed) {
+    static const unsigned char word[] = {0xa8, 0xec, 0x20, 0x64};
+    unsigned char panel[64 * 18];
+    const struct heed_gemm g = {.n = 2, .k = 32, .transpose_b = true, .b_type = HEED_Q4_0, .b = known_q4_0, .ldb = 32};
+    ck_assert_int_eq(heed_gemm_packed_bytes(&g), sizeof panel);
+    ck_assert_int_eq(heed_gemm_pack_b(&g, panel, NULL), HEED_OK);
+    ck_assert(memcmp(panel, "\0\x3c\0\xb0\0\0", 6) == 0); /* scales */
+    ck_assert(memcmp(panel + 128, word, sizeof word) == 0);
+}
+END_TEST
+
+static int bits_at(const char *block, enum heed_type type, int i) {
+    const unsigned char *bytes = (const unsigned char *)block + 2;
+    return type == HEED_Q8_0 ? bytes[i] : (i < 16 ? bytes[i] & 15 : bytes[i - 16] >> 4) ^ 8;
+}
+
+/* Element p of column j, of blocks and of packed ones, as bits; of columns that are none, 0. */
+static void must_be_packed(enum heed_type type, const char *b, int64_t n, int64_t k, const char *panels) {
+    const int64_t block = type_span(type, TYPE_BLOCK);
+    for (int64_t j = 0; j < round_up(n, HEED_PANEL); j++)
+        for (int64_t p = 0; p < k; p++) {
+            const char *from = b + type_span(type, j * k + p);
+            const char *to = panels + (j / HEED_PANEL * (k / 32) + p / 32) * HEED_PANEL * block;
+            const int64_t column = j % HEED_PANEL, row = p % 32;
+            const unsigned char *weights = (const unsigned char *)to + 2 * HEED_PANEL;
+            const int got = type == HEED_Q8_0 ? weights[row * HEED_PANEL + column]
+                                              : weights[(row / 8 * HEED_PANEL + column) * 4 + row % 8 / 2] >> (row % 2 * 4) & 15;
+            ck_assert_msg(memcmp(to + 2 * column, j < n ? from : "\0", 2) == 0, "scale of column %lld", (long long)j);
+            ck_assert_msg(got == (j < n ? bits_at(from, type, (int)row) : 0), "row %lld of column %lld", (long long)p,
+                          (long long)j);
+        }
+}
+
+START_TEST(test_weights_packed_layout) {
+    struct rng rng = rng_for("weights layout", 0);
+    for (int64_t repeat = 0; repeat < test_count(40); repeat++) {
+        const enum heed_type type = repeat % 2 ? HEED_Q8_0 : HEED_Q4_0;
+        const int64_t n = rng_range(&rng, 1, 200), k = 32 * rng_range(&rng, 1, 4);
+        char *b = new_weights(&rng, type, n * k, true);
+        const struct heed_gemm g = {.n = n, .k = k, .transpose_b = true, .b_type = type, .b = b, .ldb = k};
+        const int64_t bytes = heed_gemm_packed_bytes(&g);
+        ck_assert_int_eq(bytes, ceil_div(n, 64) * 64 * k / 32 * (type == HEED_Q8_0 ? 34 : 18));
+        char *panels = malloc((size_t)bytes);
+        ck_assert_int_eq(heed_gemm_pack_b(&g, panels, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
+        must_be_packed(type, b, n, k, panels);
+        free(b);
+        free(panels);
+    }
+}
+END_TEST
+
+/* d * q, of 11 and 8 bits, is exact in a float, so that blocks have the bound of floats: gamma(k + 3), as in test_accuracy.c.
+ * Integers take a product with their scale more, gamma(k + 4), which TINY of the chain is multiplied by.  Activations of 16 bits
+ * are exact too. */
+static void check_error(struct rng *rng, enum heed_type type, const struct heed_exec *exec, struct accuracy *accuracy) {
+    const int64_t m = rng_range(rng, 1, 20), n = rng_range(rng, 1, 70), k = 32 * rng_range(rng, 1, 20);
+    accuracy->typical = rng_range(rng, 0, 1);
+    const enum fill mode = accuracy->typical ? FILL_NORMAL : (enum fill)rng_range(rng, 0, FILL_FINITE_COUNT - 1);
+    float *a = new_filled(rng, mode, m * k), *c = new_filled(rng, FILL_NORMAL, m * n), *before = new_floats(m * n);
+    float *scales = type == HEED_I8 ? new_filled(rng, mode, n) : NULL;
+    char *b = new_weights(rng, type, n * k, false);
+    double *want = new_doubles(m * n);
+    struct heed_gemm g = {.m = m, .n = n, .k = k, .alpha = 1.7f, .beta = -0.3f, .transpose_b = true, .a = a, .lda = k};
+    g.b_type = type, g.b = b, g.ldb = k, g.b_scales = scales;
+    g.c = c, g.ldc = n;
+    memcpy(before, c, (size_t)(m * n) * sizeof *c);
+    ref_gemm(&g, want);
+    describe("gemm", exec->isa, "%lld x %lld x %lld, %s times %s", (long long)m, (long long)n, (long long)k, fill_name(mode),
+             type_name(type));
+    ck_assert_int_eq(heed_gemm(&g, exec), HEED_OK);
+    for (int64_t i = 0; i < m * n; i++) {
+        double terms = fabs((double)g.beta * (double)before[i]), scale = scales ? fabs((double)scales[i % n]) : 0;
+        for (int64_t p = 0; p < k; p++)
+            terms += fabs((double)g.alpha * ref_gemm_a(&g, i / n, p) * ref_gemm_b(&g, p, i % n));
+        const double tiny = (double)(2 * k + 2) * (1 + scale) * TINY;
+        must(accuracy_add(accuracy, c[i], want[i], gamma_of(k + 3 + (scales != NULL)) * terms + tiny, terms));
+    }
+    float *const all[] = {a, c, before, scales};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    free(b);
+    free(want);
+}
+
+START_TEST(test_weights_error) {
+    static const enum heed_type types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+    const struct heed_exec exec = {.isa = "scalar", .threads = 1};
+    struct rng rng = rng_for("weights error", _i);
+    struct accuracy accuracy = {0};
+    char name[32];
+    for (int64_t repeat = 0; repeat < test_count(60); repeat++)
+        check_error(&rng, types[_i], &exec, &accuracy);
+    snprintf(name, sizeof name, "gemm %s", type_name(types[_i]));
+    accuracy_print(&accuracy, name, exec.isa);
+}
+END_TEST
+
+Suite *gemm_weights_suite(void) {
+    Suite *suite = suite_create("gemm_weights");
+    TCase *tests = tcase_create("gemm weights");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, test_weights_known_bytes);
+    tcase_add_test(tests, test_weights_known_q8_0);
+    tcase_add_test(tests, test_weights_known_q4_0);
+    tcase_add_test(tests, test_weights_known_packed);
+    tcase_add_test(tests, test_weights_packed_layout);
+    tcase_add_loop_test(tests, test_weights_error, 0, 3);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

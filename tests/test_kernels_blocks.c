@@ -1,0 +1,148 @@
+/* Kernels that take weights of bytes and of blocks, of every usable table: the same as with these weights as floats, in guarded
+ * memory. */
+#include "kernels_common.h"
+#include "weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+static bool any_scales(struct rng *rng) { return rng_range(rng, 0, 3) == 0; }
+
+/* `columns` columns of k weights that follow one another, `ld` apart, in guarded memory; and the same as floats, k apart. */
+struct columns {
+    enum heed_type type;
+    int64_t columns, k, ld;
+    char *data, *plain;
+    float *floats;
+    struct buffer memory;
+};
+
+static struct columns new_columns(struct rng *rng, enum heed_type type, int64_t columns, int64_t k) {
+    const int64_t unit = type_has_blocks(type) ? TYPE_BLOCK : 1;
+    struct columns c = {.type = type, .columns = columns, .k = k, .ld = k + unit * rng_range(rng, 0, 2)};
+    const int64_t bytes = type_span(type, (columns - 1) * c.ld + k);
+    const enum placement placement = any_placement(rng);
+    c.memory = buffer_new(ceil_div(bytes, 4), placement);
+    c.data = (char *)c.memory.data + (placement == AT_END ? 4 * c.memory.count - bytes : 0);
+    c.plain = new_weights(rng, type, columns * k, any_scales(rng));
+    c.floats = weights_as_floats(c.plain, type, columns * k);
+    memset(c.data, 0xff, (size_t)bytes);
+    for (int64_t j = 0; j < columns; j++)
+        memcpy(c.data + type_span(type, j * c.ld), c.plain + type_span(type, j * k), (size_t)type_span(type, k));
+    return c;
+}
+
+static void free_columns(struct columns *c) {
+    free(c->plain);
+    free(c->floats);
+    buffer_free(&c->memory);
+}
+
+static void check_pack_transposed(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
+    const int64_t columns = rng_range(rng, 1, HEED_PANEL),
+                  k = type_has_blocks(type) ? 32 * rng_range(rng, 1, 3) : rng_range(rng, 1, 80);
+    struct columns b = new_columns(rng, type, columns, k);
+    float *got = new_floats(k * HEED_PANEL), *want = new_floats(k * HEED_PANEL);
+    describe("pack_transposed", table->name, "%s, %lld x %lld", type_name(type), (long long)columns, (long long)k);
+    table->pack_transposed(b.data, type, b.ld, k, (int)columns, got);
+    table->pack_transposed(b.floats, HEED_F32, k, k, (int)columns, want);
+    must(compare(ANY_NAN, got, want, k, HEED_PANEL));
+    free_columns(&b);
+    free(got);
+    free(want);
+}
+
+/* Bytes in rows. */
+static void check_pack_bytes(const struct heed_kernels *table, struct rng *rng) {
+    const int64_t columns = rng_range(rng, 1, HEED_PANEL), k = rng_range(rng, 1, 9);
+    struct columns b = new_columns(rng, HEED_I8, k, columns);
+    float *got = new_floats(k * HEED_PANEL), *want = new_floats(k * HEED_PANEL);
+    describe("pack", table->name, "i8, %lld x %lld", (long long)k, (long long)columns);
+    table->pack(b.data, HEED_I8, b.ld, k, (int)columns, got);
+    table->pack(b.floats, HEED_F32, columns, k, (int)columns, want);
+    must(compare(SAME_BITS, got, want, k, HEED_PANEL));
+    free_columns(&b);
+    free(got);
+    free(want);
+}
+
+/* A packed panel in guarded memory, and its floats, [k][64]. */
+struct panel {
+    struct buffer memory;
+    float *floats;
+};
+
+static struct panel new_panel(struct rng *rng, enum heed_type type, int64_t k) {
+    struct columns b = new_columns(rng, type, rng_range(rng, 1, HEED_PANEL), k);
+    struct heed_gemm g = {.n = b.columns, .k = k, .transpose_b = true, .b_type = type, .b = b.data, .ldb = b.ld};
+    struct panel panel = {buffer_new(heed_gemm_packed_bytes(&g) / 4, any_placement(rng)), new_floats(k * HEED_PANEL)};
+    ck_assert_int_eq(heed_gemm_pack_b(&g, panel.memory.data, NULL), HEED_OK);
+    scalar_kernels()->pack_transposed(b.floats, HEED_F32, k, k, (int)b.columns, panel.floats);
+    free_columns(&b);
+    return panel;
+}
+
+static void check_packed_blocks(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
+    const int64_t k = 32 * rng_range(rng, 1, 12), rows = rng_range(rng, 1, 12), lda = k + rng_range(rng, 0, 3);
+    struct panel panel = new_panel(rng, type, k);
+    float *unpacked = new_floats(k * HEED_PANEL), *a = new_filled(rng, FILL_NORMAL, rows * lda),
+          *got = new_floats(rows * HEED_PANEL), *want = new_floats(rows * HEED_PANEL);
+    describe("unpack_blocks", table->name, "%s, k %lld", type_name(type), (long long)k);
+    table->unpack_blocks(panel.memory.data, type, k, unpacked);
+    must(compare(ANY_NAN, unpacked, panel.floats, k, HEED_PANEL));
+    describe("thin_blocks", table->name, "%s, %lld rows, k %lld", type_name(type), (long long)rows, (long long)k);
+    table->thin_blocks(&(struct heed_thin_blocks){
+        .rows = (int)rows, .k = k, .a = a, .lda = lda, .packed = panel.memory.data, .type = type, .c = got});
+    scalar_kernels()->thin_product(&(struct heed_thin_product){.rows = (int)rows,
+                                                               .columns = HEED_PANEL,
+                                                               .k = k,
+                                                               .a = a,
+                                                               .lda = lda,
+                                                               .b = panel.floats,
+                                                               .ldb = HEED_PANEL,
+                                                               .c = want,
+                                                               .ldc = HEED_PANEL});
+    must(compare(ANY_NAN, got, want, rows, HEED_PANEL));
+    float *const all[] = {unpacked, a, got, want, panel.floats};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    buffer_free(&panel.memory);
+}
+
+static void check_thin_transposed(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
+    const int64_t rows = rng_range(rng, 1, 12), columns = rng_range(rng, 1, 100), ldc = round_up(columns, 16);
+    const int64_t k = type_has_blocks(type) ? 32 * rng_range(rng, 1, 10) : rng_range(rng, 1, 300);
+    struct columns b = new_columns(rng, type, columns, k);
+    float *a = new_filled(rng, FILL_NORMAL, rows * k), *got = new_floats(rows * ldc), *want = new_floats(rows * ldc);
+    struct heed_thin_product product = {.rows = (int)rows, .columns = (int)columns, .k = k, .a = a, .lda = k};
+    describe("thin_product_transposed", table->name, "%s, %lld x %lld, k %lld", type_name(type), (long long)rows,
+             (long long)columns, (long long)k);
+    product.b = b.data, product.type = type, product.ldb = b.ld, product.c = got, product.ldc = ldc;
+    table->thin_product_transposed(&product);
+    product.b = b.floats, product.type = HEED_F32, product.ldb = k, product.c = want;
+    scalar_kernels()->thin_product_transposed(&product);
+    for (int64_t i = 0; i < rows; i++)
+        must(compare(ANY_NAN, got + i * ldc, want + i * ldc, 1, columns));
+    free_columns(&b);
+    free(a);
+    free(got);
+    free(want);
+}
+
+START_TEST(test_weight_kernels) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("weight kernels", 0);
+    for (int64_t repeat = 0; repeat < test_count(150); repeat++) {
+        const enum heed_type type = weight_types[repeat % 3];
+        check_pack_transposed(table, type, &rng);
+        check_thin_transposed(table, type, &rng);
+        if (type_has_blocks(type))
+            check_packed_blocks(table, type, &rng);
+        else
+            check_pack_bytes(table, &rng);
+    }
+}
+END_TEST
+
+void add_block_tests(TCase *tests, int tables) { tcase_add_loop_test(tests, test_weight_kernels, 0, tables); }

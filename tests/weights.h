@@ -1,0 +1,13 @@
+/* Random weights of the types that hold more than rounded floats: bytes with a scale for each column, and blocks. */
+#ifndef HEED_TESTS_WEIGHTS_H
+#define HEED_TESTS_WEIGHTS_H
+
+#include "harness.h"
+
+/* n of them, any bytes.  Scales of blocks are numbers of at most 1/8, or with any_scales, which may be NaN or infinite, any bits.
+ */
+char *new_weights(struct rng *rng, enum heed_type type, int64_t n, bool any_scales);
+/* The same as floats, which hold them exactly; those of HEED_I8 without a scale. */
+float *weights_as_floats(const char *weights, enum heed_type type, int64_t n);
+
+#endif
