@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Slots that the queries of the sequence that looks back farthest need. */
 static int64_t slots_needed(const struct heed_attention *request, bool ring) {
@@ -120,6 +121,15 @@ static void round_rows(struct attention_fuzz *f, enum heed_type type, const floa
                           width);
 }
 
+/* Heads that share their rows share their scales: else no row would be what the scales of all heads make of it. */
+static const float *make_channels(struct input *in, struct attention_fuzz *f) {
+    const struct heed_attention *r = &f->request;
+    float *scales = fuzz_make_channels(in, &f->memory, r->num_kv_heads * r->head_dim, true);
+    for (int64_t h = 1; r->key.head_stride == 0 && h < r->num_kv_heads; h++)
+        memcpy(scales + h * r->head_dim, scales, (size_t)r->head_dim * sizeof *scales);
+    return scales;
+}
+
 void make_cache(struct input *in, struct attention_fuzz *f) {
     struct heed_attention *r = &f->request;
     if (r->key_starts)
@@ -131,7 +141,7 @@ void make_cache(struct input *in, struct attention_fuzz *f) {
                                        .head_dim = r->head_dim,
                                        .value_dim = r->value_dim};
     if (take_chance(in, 4))
-        f->cache->key_channel_scales = fuzz_make_channels(in, &f->memory, r->num_kv_heads * r->head_dim, true);
+        f->cache->key_channel_scales = make_channels(in, f);
     f->bytes = f->cache->key_type == HEED_I8 || f->cache->value_type == HEED_I8 || f->cache->key_channel_scales;
     round_rows(f, f->cache->key_type, f->cache->key_channel_scales, &r->key, r->head_dim);
     round_rows(f, f->cache->value_type, NULL, &r->value, r->value_dim);

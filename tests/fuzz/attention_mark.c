@@ -241,7 +241,8 @@ void print_attention(FILE *file, const void *request) {
             "  key_position %" PRId64 "%s, alignment %d, softcap %g, tree.keys %" PRId64 ", mass_queries %" PRId64 ", stage %d\n",
             r->key_position, r->causal ? ", causal" : "", (int)r->alignment, (double)r->softcap, r->tree.keys, r->mass_queries,
             (int)r->score_stage);
-    fprintf(file, "  types %d %d %d %d\n", (int)r->query.type, (int)r->key.type, (int)r->value.type, (int)r->output.type);
+    fprintf(file, "  types %d %d %d %d, compute %d\n", (int)r->query.type, (int)r->key.type, (int)r->value.type,
+            (int)r->output.type, (int)r->compute);
     if (r->window.on)
         fprintf(file, "  window %" PRId64 " %" PRId64 "\n", r->window.left, r->window.right);
     const struct {
