@@ -156,8 +156,9 @@ check-nehalem: $(B)/tests/check
 	$(SLOW) HEED_TEST_EXPECT=scalar qemu-x86_64 -cpu Nehalem $<
 check-haswell: $(B)/tests/check
 	$(SLOW) HEED_TEST_EXPECT=avx2 qemu-x86_64 -cpu Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid $<
+# Always the same numbers: valgrind's fma gives a zero the wrong sign now and then.
 check-valgrind: $(B)/tests/check
-	$(SLOW) valgrind --quiet --error-exitcode=1 $<
+	$(SLOW) HEED_TEST_SEED=1 valgrind --quiet --error-exitcode=1 $<
 ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined
 check-sanitize:
 	$(call other_build,asan,--enable-debug CFLAGS='-O2 $(ASAN)' LDFLAGS='$(ASAN)',$(B)/tests/check)

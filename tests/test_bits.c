@@ -3,6 +3,7 @@
  * change of that file.
  *
  * HEED_TEST_WRITE_BITS=tests/bits.txt rewrites it.  The names, not the test seed, determine the data. */
+#include "cpu.h"
 #include "harness_kv.h"
 #include "harness_options.h"
 #include "suites.h"
@@ -29,6 +30,18 @@ struct pass {
     FILE *file;   /* where to write instead of comparing, or NULL */
 };
 
+/* Valgrind keeps denormals whatever the control register says, and so has other bits where they would be 0. */
+static bool keeps_denormals(void) {
+    volatile float least = 0x1p-126f, half = 0.5f;
+    const uint64_t before = heed_fp_begin();
+    heed_fp_flush(true);
+    const volatile float product = least * half;
+    const bool kept = product > 0 || product < 0;
+    heed_fp_flush(false);
+    heed_fp_end(before);
+    return kept;
+}
+
 static void take_in(struct pass *pass, const char *name, const float *result, int64_t n) {
     const struct bits *e = &expected[pass->index];
     uint64_t hash = hash_floats(result, n);
@@ -39,6 +52,7 @@ static void take_in(struct pass *pass, const char *name, const float *result, in
     ck_assert_msg(e->name && strcmp(e->name, name) == 0, "bits.txt has %s where %s is due", e->name ? e->name : "its end", name);
     pass->index++;
     bool may_differ = !log_is_exact(pass->table) && (strstr(name, "/lse") || strstr(name, "softcap"));
+    may_differ = may_differ || (strstr(name, "bf16") && keeps_denormals());
     ck_assert_msg(e->hash == hash || may_differ, "%s: %s has hash 0x%016" PRIx64 ", bits.txt says 0x%016" PRIx64, pass->table->name,
                   name, hash, e->hash);
 }
