@@ -46,14 +46,15 @@ static bool is_thin(const struct heed_attention *request, int64_t rows) {
            request->key_tokens >= ceil_div(THIN_BYTES_LEAST, key_bytes);
 }
 
-/* Whether pairs hold something else: thin products do not round on their way. */
-static bool is_rounded(enum heed_type type) { return type == HEED_F32 || type == HEED_F16; }
+/* In pairs: thin products take elements as they are. */
+static bool must_be_rounded(enum heed_type type) { return type == HEED_F32 || type == HEED_F16; }
 
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     plan->key_type = request->cache ? request->cache->key_type : request->key.type;
     plan->value_type = request->cache ? request->cache->value_type : request->value.type;
-    plan->is_thin = is_thin(request, rows) && !(plan->pairs && (is_rounded(plan->key_type) || is_rounded(plan->value_type)));
+    plan->is_thin =
+        is_thin(request, rows) && !(plan->pairs && (must_be_rounded(plan->key_type) || must_be_rounded(plan->value_type)));
     plan->pack_keys = !plan->is_thin;
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
@@ -184,8 +185,7 @@ static void forget_strides(int64_t *batch, int64_t *head, int64_t *token, const 
     *token = count[2] > 1 ? *token : 0;
 }
 
-/* Where there is one index, a stride may be any number, with which a kernel that reckons with more rows than there are overflows.
- */
+/* Where there is one index, a stride may be any number, and a kernel that reckons with more rows than there are would overflow. */
 static void forget_unused_strides(struct heed_attention *r) {
     const int64_t queries[] = {r->query_starts ? 1 : r->batch, r->num_heads, r->query_tokens};
     const int64_t keys[] = {r->key_starts ? 1 : r->batch, r->num_kv_heads, r->key_tokens}, mass[] = {r->batch, r->num_heads, 1};

@@ -54,33 +54,14 @@ static void must_be_weights(enum heed_type type, const unsigned char *blocks, co
         units[i * 32 + i] = 1;
         columns[2 * i] = want[0][i], columns[2 * i + 1] = want[1][i];
     }
-    must_give(&(struct heed_gemm){.m = 32,
-                                  .n = 2,
-                                  .k = 32,
-                                  .alpha = 1,
-                                  .transpose_b = true,
-                                  .a = units,
-                                  .lda = 32,
-                                  .b_type = type,
-                                  .b = blocks,
-                                  .ldb = 32,
-                                  .c = c,
-                                  .ldc = 2},
-              columns, what);
-    for (int i = 0; i < 32; i++) /* a few rows go other ways */
-        must_give(&(struct heed_gemm){.m = 1,
-                                      .n = 2,
-                                      .k = 32,
-                                      .alpha = 1,
-                                      .transpose_b = true,
-                                      .a = units + i * 32,
-                                      .lda = 32,
-                                      .b_type = type,
-                                      .b = blocks,
-                                      .ldb = 32,
-                                      .c = c,
-                                      .ldc = 2},
-                  columns + 2 * i, what);
+    struct heed_gemm g = {.m = 32, .n = 2, .k = 32, .alpha = 1, .transpose_b = true, .a = units, .lda = 32, .c = c, .ldc = 2};
+    g.b_type = type, g.b = blocks, g.ldb = 32;
+    must_give(&g, columns, what);
+    g.m = 1; /* a few rows go other ways */
+    for (int i = 0; i < 32; i++) {
+        g.a = units + i * 32;
+        must_give(&g, columns + 2 * i, what);
+    }
 }
 
 /* Scales 0x3800, which is 0.5, and 0xbc00, which is -1. */

@@ -28,8 +28,8 @@ INLINE vf times_logistic(vf x, vf y) {
 }
 
 /* max(x, 0) - |x| P(-|x|), P(-a) = exp(-a^2 / 2) r(a) being the normal distribution.  r, which is erfcx(a / sqrt(2)) / 2, is a
- * polynomial in q = (a - 3) / (a + 3) (Shepherd and Laframboise 1981 for erfcx), fitted for the least relative error up to a
- * = 13.2, where exp2 ends: 2^-25 with coefficients rounded to floats. */
+ * polynomial in q = (a - 3) / (a + 3) (Shepherd and Laframboise 1981 for erfcx), fitted for the least relative error where
+ * exp2 does not end, below a = 13.2: 2^-25 with coefficients rounded to floats. */
 INLINE vf times_normal(vf x) {
     const vf minus_a = minus_size(x, 14.0f), square = v_mul(minus_a, minus_a), three = v_set1(3.0f), minus_half = v_set1(-0.5f);
     const vf e = exp_below_1(v_mul(minus_half, square), v_mul(minus_half, v_fma(minus_a, minus_a, activation_negate(square))));
