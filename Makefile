@@ -89,8 +89,9 @@ $(OBJ)/tool.a: $(TOOL_OBJ)
 %.a:
 	@mkdir -p $(@D)
 	$(call quiet,AR)rm -f $@ && $(AR) rcs $@ $^
-$(B)/$(SONAME): $(LIB_OBJ)
-	$(call quiet,LINK)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
+$(B)/$(SONAME): $(LIB_OBJ) $(srcdir)/src/heed.map
+	$(call quiet,LINK)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=$(srcdir)/src/heed.map -Wl,-z,defs $(CFLAGS) -o $@ \
+	    $(LIB_OBJ) $(LDFLAGS) $(LIBS)
 $(B)/libheed.so: $(B)/$(SONAME)
 	@ln -sf $(SONAME) $@
 $(B)/heed: $(OBJ)/tool.a $(B)/libheed.a
@@ -176,6 +177,7 @@ check-clang:
 	$(call other_build,clang,CC=clang CXX=clang++,all check-tests)
 check-without-openmp:
 	$(call other_build,serial,--without-openmp,all check-tests)
+	@$(srcdir)/tests/check_symbols.sh $(srcdir) $(B)/serial/$(B) without-openmp
 
 BENCH = $(if $(BENCHMARK_LIBS),$(B)/bench/heed-bench,no-bench)
 bench: $(BENCH)
