@@ -14,8 +14,8 @@ all:
 deps:
 	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev
 deps-ci: deps
-	@$(SOURCE)/install/deps.sh shellcheck clang llvm-19 libclang-rt-dev clang-format libomp-dev valgrind cmake python3-numpy \
-	    qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1:arm64 libsleef-dev:arm64 check:arm64
+	@$(SOURCE)/install/deps.sh shellcheck clang llvm-19 libclang-rt-dev clang-format libomp-dev valgrind cmake abigail-tools \
+	    python3-numpy qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1:arm64 libsleef-dev:arm64 check:arm64
 clean:
 	rm -rf build
 distclean: clean
@@ -211,6 +211,12 @@ install: all
 	$(call put,644,$(srcdir)/examples/heed/heed.1,$(mandir)/man1)
 check-install: all
 	+@CC='$(CC)' CXX='$(CXX)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_install.sh $(B)
+# The recorded interface is x86-64's.  Before record-abi, or in a review of tests/abi.xml, check-abi says in words what has changed.
+check-abi: $(B)/libheed.so
+	$(if $(filter x86,$(ARCH)),abidiff --no-added-syms $(srcdir)/tests/abi.xml $<,@echo 'check-abi: the recorded interface is not of $(ARCH)')
+record-abi: $(B)/libheed.so
+	abidw --exported-interfaces-only --no-corpus-path --no-comp-dir-path --no-show-locs --drop-undefined-syms --no-elf-needed \
+	    --no-write-default-sizes --no-parameter-names $< | sed "s|path='.*/src/|path='src/|" >$(srcdir)/tests/abi.xml
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,libheed.a libheed.so $(SONAME) pkgconfig/heed.pc) \
 	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
@@ -225,5 +231,5 @@ check-format:
 
 .PHONY: FORCE demo examples bench bench-short bench-static no-bench install uninstall format check-format check check-tests \
     accuracy no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
-    check-without-openmp check-install fuzz
+    check-without-openmp check-install check-abi record-abi fuzz
 endif
