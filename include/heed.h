@@ -56,6 +56,11 @@ struct heed_exec {
      * ends soon and returns HEED_CANCELLED. */
     bool (*cancelled)(void *cancel_context);
     void *cancel_context;
+    /* NULL: a call that needs memory allocates it.  Else memory for it, aligned to 64 bytes, and how much there is: for one call at
+     * a time.  How much a call needs at most tell heed_gemm_workspace_bytes and its like, and heed_attention_plan.  Not used by
+     * heed_attention_run, which is given its own. */
+    void *workspace;
+    int64_t workspace_bytes;
 };
 
 /* How the elements of a tensor are stored.  Inputs become floats exactly, so that a result has the bits which the same values
@@ -373,6 +378,8 @@ struct heed_gemm {
     const void *packed_b;
 };
 enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec);
+/* Of exec->workspace, for this request and any of fewer rows with the same exec; -1 if either is not legal. */
+int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct heed_exec *exec);
 
 /* Packing b once, for weights that are multiplied many times: in its own type, so that a product of few rows reads no more than
  * that.  heed_gemm_packed_bytes: bytes needed for n, k and b_type, -1 if that overflows, a size is negative, k has no whole blocks
@@ -452,6 +459,40 @@ struct heed_activate {
     int64_t output_stride; /* at least columns */
 };
 enum heed_status heed_activate(const struct heed_activate *activate, const struct heed_exec *exec);
+
+/* A matrix of weights as checkpoints hold it: [outputs, inputs], for y = x weights^T + bias (PyTorch's Linear).  Types, scales and
+ * blocks are those of heed_gemm's b: HEED_I8 has a scale per output. */
+struct heed_weights {
+    int64_t outputs, inputs;
+    const void *data; /* element (j, p) is data[j * stride + p] */
+    enum heed_type type;
+    int64_t stride;      /* at least inputs */
+    const float *scales; /* [outputs] with HEED_I8, else NULL */
+    const float *bias;   /* NULL: 0; else [outputs] */
+    const void *packed;  /* NULL, or what heed_pack_weights made of them: data and stride are then not used */
+};
+/* Packing them once, for speed; the layout is that of heed_gemm_pack_b.  Weights one below the other become one matrix, of more
+ * outputs, if they are packed one after another and all but the last have a multiple of 64 outputs. */
+int64_t heed_packed_bytes(const struct heed_weights *weights);
+enum heed_status heed_pack_weights(const struct heed_weights *weights, void *packed, const struct heed_exec *exec);
+
+/* output = activation(input weights^T + bias) * gate + residual: the bits of heed_gemm with floats as output, heed_activate, and
+ * rounding to the output's type, but without a pass over memory for each.  Of the views, data, token_stride and type count: [rows,
+ * inputs] and [rows, outputs], each of any type.  output may be exactly gate or residual (same pointer, stride and type).
+ * compute BF16: of the product alone. */
+struct heed_linear {
+    int64_t rows;
+    struct heed_weights weights;
+    enum heed_compute compute;
+    enum heed_activation activation;
+    struct heed_input input;
+    struct heed_input gate;     /* data NULL: 1 */
+    struct heed_input residual; /* data NULL: 0 */
+    struct heed_output output;
+};
+enum heed_status heed_linear(const struct heed_linear *linear, const struct heed_exec *exec);
+/* As heed_gemm_workspace_bytes. */
+int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const struct heed_exec *exec);
 
 /* What heed sees of this machine.  Strings belong to heed and live as long as the program. */
 struct heed_info {

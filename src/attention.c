@@ -69,7 +69,7 @@ static enum heed_status plan_and_run(const struct heed_attention *attention, con
     struct attention_plan plan;
     struct heed_workspace workspace;
     heed_attention_prepare(attention, exec, kernels, &plan);
-    enum heed_status status = workspace_open(&workspace, workspace_floats(&plan, plan.workers));
+    enum heed_status status = workspace_open(&workspace, exec, workspace_floats(&plan, plan.workers));
     if (status)
         return status;
     status = run_plan(&plan, workspace.data);
@@ -115,18 +115,6 @@ HEED_API enum heed_status heed_attention_plan(const struct heed_attention *atten
     return HEED_OK;
 }
 
-static enum heed_status check_workspace(const struct heed_plan *plan, const struct attention_plan *made, const void *workspace) {
-    const int64_t needed = workspace_floats(made, made->workers) * (int64_t)sizeof(float);
-    if (needed > plan->workspace_bytes)
-        return heed_fail(HEED_INVALID_ARGUMENT, "plan has a workspace of %lld bytes, but the request is another one and needs %lld",
-                         (long long)plan->workspace_bytes, (long long)needed);
-    if (needed > 0 && !workspace)
-        return heed_fail(HEED_INVALID_ARGUMENT, "workspace is NULL, but the plan needs %lld bytes", (long long)needed);
-    if ((uintptr_t)workspace % HEED_WORKSPACE_ALIGN)
-        return heed_fail(HEED_INVALID_ARGUMENT, "workspace is %p, not aligned to %d bytes", workspace, HEED_WORKSPACE_ALIGN);
-    return HEED_OK;
-}
-
 HEED_API enum heed_status heed_attention_run(const struct heed_plan *plan, const struct heed_attention *attention,
                                              void *workspace) {
     const struct heed_kernels *kernels;
@@ -139,7 +127,8 @@ HEED_API enum heed_status heed_attention_run(const struct heed_plan *plan, const
         return status;
     const uint64_t callers = heed_fp_begin();
     heed_attention_prepare(request, &plan->exec, kernels, &made);
-    status = check_workspace(plan, &made, workspace);
+    status = workspace_check("workspace", workspace, plan->workspace_bytes,
+                             workspace_floats(&made, made.workers) * (int64_t)sizeof(float));
     if (status == HEED_OK)
         status = run_plan(&made, workspace);
     heed_fp_end(callers);

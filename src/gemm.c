@@ -6,44 +6,18 @@
  *
  * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
  * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors. */
-#include "gemm.h"
+#include <stddef.h>
 
-#include "cache_sizes.h"
 #include "cpu.h"
 #include "dispatch.h"
-#include "error.h"
+#include "gemm_plan.h"
 #include "gemm_small.h"
 #include "internal.h"
 #include "schedule.h"
 #include "types.h"
 #include "workspace.h"
 
-enum {
-    BLOCK_K_LEAST = 256, /* shorter ones spend 2 % and more on sums */
-    BLOCK_K_MOST = 1024, /* the longest that were tried */
-    BLOCK_ROWS_LEAST = 480,
-    BLOCK_ROWS_MOST = 4096, /* some ms of work, after which cancellation is asked for */
-    FEW_ROWS = HEED_GEMM_FEW_ROWS,
-    FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles */
-    FEW_ROWS_PLAIN_K = 16,    /* or is as many rows of b as a processor's prefetchers can follow at once */
-    DIRECT_ROWS = 24,         /* up to so many rows, packing b costs more than reading it in place */
-    WIDENED_FLOATS = 1 << 21, /* of a, if that is rows enough */
-    TASKS_PER_WORKER = 4,
-    LINE_BYTES = HEED_LINE * sizeof(float)
-};
-
-struct gemm_run {
-    const struct heed_gemm *request;
-    const struct heed_exec *exec;
-    const struct heed_kernels *kernels;
-    bool pairs;
-    int64_t k, block_k; /* block_k: a multiple of HEED_LINE */
-    int64_t task_rows, task_columns;
-    int64_t column_tasks;
-    int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */
-    int64_t worker_floats, sums_at, c_at, a_at; /* a worker's workspace: a block of b, of sums, a tile of c, rows of a */
-    float *workspace;
-};
+static const int64_t line_bytes = HEED_LINE * sizeof(float);
 
 /* Where the b of the next block lies: `lines` cache lines, `rows` of them `ld` bytes apart in each of several columns, to be
  * fetched by `tiles` tiles. */
@@ -67,7 +41,7 @@ struct gemm_block {
 static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
     const struct heed_gemm *request = run->request;
     return !request->transpose_b && request->b_type == HEED_F32 && !run->pairs && columns % run->kernels->lanes == 0 &&
-           rows <= DIRECT_ROWS;
+           rows <= GEMM_DIRECT_ROWS;
 }
 
 /* Of a block's k, what the factors have. */
@@ -105,10 +79,10 @@ static void load_a(struct gemm_block *block, float *scratch) {
 /* Of blocks as stored, whose rows take some lines each; packed, they are one piece. */
 static struct gemm_next next_blocks(const struct heed_gemm *request, int64_t column, int64_t columns, int64_t start, int64_t k,
                                     int64_t tiles) {
-    const int64_t bytes = type_span(request->b_type, k), lines = ceil_div(bytes, LINE_BYTES);
+    const int64_t bytes = type_span(request->b_type, k), lines = ceil_div(bytes, line_bytes);
     if (request->packed_b)
         return (struct gemm_next){.b = heed_gemm_packed_at(request, column, start),
-                                  .ld = LINE_BYTES,
+                                  .ld = line_bytes,
                                   .rows = bytes, /* of 64 columns, in lines of 64 bytes */
                                   .lines = bytes,
                                   .tiles = tiles};
@@ -127,7 +101,7 @@ static struct gemm_next next_block(const struct gemm_block *block, int64_t colum
     const bool down = block->start + block->k < block->run->k;
     const int64_t column = down ? block->column : block->column + block->columns, start = down ? block->start + block->k : 0;
     const int64_t k = min_i64(block->run->block_k, request->k - start), columns = min_i64(HEED_PANEL, column_end - column);
-    const bool few = block->rows <= FEW_ROWS;
+    const bool few = block->rows <= HEED_GEMM_FEW_ROWS;
     if (columns <= 0 || k <= 0 || block->columns > HEED_PANEL || (few && !request->packed_b))
         return (struct gemm_next){0};
     const int64_t tiles =
@@ -137,7 +111,7 @@ static struct gemm_next next_block(const struct gemm_block *block, int64_t colum
         return next_blocks(request, column, columns, start, k, tiles);
     const int64_t bytes = type_bytes(request->b_type);
     struct gemm_next next = {.rows = turned ? columns : k, .tiles = tiles};
-    next.lines = few ? (tiles > 1 ? k : 0) : ceil_div((turned ? k : columns) * bytes, LINE_BYTES) * next.rows;
+    next.lines = few ? (tiles > 1 ? k : 0) : ceil_div((turned ? k : columns) * bytes, line_bytes) * next.rows;
     next.b = request->packed_b ? heed_gemm_packed_at(request, column, start) : heed_gemm_b_at(request, column, start);
     next.ld = (request->packed_b ? HEED_PANEL : request->ldb) * bytes;
     return next;
@@ -152,7 +126,7 @@ static void fetch_next(const struct gemm_block *block, int64_t index, struct hee
     const int64_t lines = ceil_div(next->lines, next->tiles * bursts), first = index * lines * bursts;
     if (first >= next->lines)
         return;
-    tile->next_b = next->b + first / next->rows * LINE_BYTES + first % next->rows * next->ld;
+    tile->next_b = next->b + first / next->rows * line_bytes + first % next->rows * next->ld;
     tile->next_step = next->ld;
     tile->next_lines = (int)lines;
 }
@@ -167,7 +141,7 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const bool last = block->start + block->k == run->k, last_rows = i + rows == block->rows;
-    const bool finishes = last && request->c_type == HEED_F32 && !request->b_scales;
+    const bool finishes = last && heed_gemm_tiles_finish(run);
     float *sums = block->sums + i * run->block_columns + j;
     struct heed_gemm_tile tile = {
         .rows = (int)rows,
@@ -192,7 +166,7 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
     fetch_next(block, index, &tile);
     run->kernels->gemm_tile(&tile);
     if (last && !finishes)
-        heed_gemm_finish(request, run->kernels, block->row + i, rows, block->column + j, tile.columns, block->c);
+        heed_gemm_finish(request, run->epilogue, run->kernels, block->row + i, rows, block->column + j, tile.columns, block->c);
 }
 
 static void multiply_tiles(const struct gemm_block *block) {
@@ -228,21 +202,16 @@ static void multiply_block(struct gemm_block *block, int64_t column_end, float *
     } while (block->start < run->k);
 }
 
-/* Whether rows of op(a) are widened, or made pairs, beforehand. */
-static bool widens_rows(const struct gemm_run *run) {
-    return run->k > 0 && !run->request->transpose_a && (run->request->a_type != HEED_F32 || run->pairs);
-}
-
 /* Rows of a as floats: where they are, or in scratch. */
 static void load_rows_of_a(struct gemm_block *block, float *scratch) {
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
-    block->rows_of_a = widens_rows(run) ? scratch : rows;
-    block->lda = widens_rows(run) ? workspace_round(request->k) : request->lda;
+    block->rows_of_a = heed_gemm_widens_rows(run) ? scratch : rows;
+    block->lda = heed_gemm_widens_rows(run) ? workspace_round(request->k) : request->lda;
     if (run->pairs)
         run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, block->lda);
-    else if (widens_rows(run))
+    else if (heed_gemm_widens_rows(run))
         run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
 }
 
@@ -253,7 +222,7 @@ static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t colu
     if (run->k > 0 && !request->transpose_a)
         load_rows_of_a(block, workspace + run->a_at);
     if (heed_gemm_is_thin(request, run->kernels))
-        return heed_gemm_thin(request, run->exec, run->kernels, block->rows_of_a, block->lda, column, column_end, workspace);
+        return heed_gemm_thin(run, block->rows_of_a, block->lda, column, column_end, workspace);
     for (block->column = column; block->column < column_end; block->column += block->columns) {
         block->columns = min_i64(run->block_columns, column_end - block->column);
         if (block->columns > HEED_PANEL) /* in place, which the last columns may not be */
@@ -291,106 +260,60 @@ static bool run_task(void *context, int64_t task, int worker) {
     return done;
 }
 
-/* Columns are cut first: each task then packs its own part of b once.  Rows are cut where there are too few columns. */
-static int64_t plan_tasks(struct gemm_run *run, int threads) {
-    const int64_t m = run->request->m, n = run->request->n;
-    const int64_t panels = ceil_div(n, HEED_PANEL), wanted = threads > 1 ? (int64_t)threads * TASKS_PER_WORKER : 1;
-    const int64_t task_panels = ceil_div(panels, wanted);
-    run->task_columns = task_panels * HEED_PANEL;
-    run->column_tasks = ceil_div(panels, task_panels);
-    const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
-    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? 48 : 1), run->kernels->tile_rows));
-    return ceil_div(m, run->task_rows) * run->column_tasks;
-}
-
-/* Blocks of k alike in size, none longer than what an eighth of L2 holds of a panel. */
-static int64_t plan_block_k(const struct gemm_run *run) {
-    const struct heed_gemm *request = run->request;
-    if (request->transpose_a)
-        return HEED_PANEL;
-    if (run->block_columns > HEED_PANEL)
-        return FEW_ROWS_PLAIN_K;
-    if (run->task_rows <= FEW_ROWS && (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
-        return FEW_ROWS_K;
-    const int64_t in_cache = heed_cache_sizes().l2 / 8 / (HEED_PANEL * (int64_t)sizeof(float));
-    const int64_t most = max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
-    const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
-    return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), multiple);
-}
-
-/* Their sums take a quarter of L2.  Where rows of a are widened, blocks are alike in size, for a short last one would have all of b
- * loaded for few rows. */
-static int64_t plan_block_rows(const struct gemm_run *run) {
-    const int64_t in_cache = heed_cache_sizes().l2 / 4 / (HEED_PANEL * (int64_t)sizeof(float));
-    int64_t most = run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache)) : BLOCK_ROWS_MOST;
-    if (widens_rows(run))
-        most = max_i64(BLOCK_ROWS_LEAST, min_i64(most, WIDENED_FLOATS / run->k));
-    const int64_t rows = widens_rows(run) ? ceil_div(run->task_rows, ceil_div(run->task_rows, most)) : most;
-    return min_i64(run->task_rows, round_up(rows, run->kernels->tile_rows));
-}
-
-static int64_t plan_block_columns(const struct gemm_run *run) {
-    const struct heed_gemm *request = run->request;
-    const bool wide =
-        run->task_rows <= DIRECT_ROWS && !request->packed_b && !request->transpose_b && request->b_type == HEED_F32 && !run->pairs;
-    return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
-}
-
-static int64_t plan_workspace(struct gemm_run *run) {
-    const struct heed_gemm *request = run->request;
-    const bool blocked = run->k > run->block_k, thin = heed_gemm_is_thin(request, run->kernels);
-    const int64_t block_k = min_i64(run->k, run->block_k);
-    run->sums_at = request->packed_b && request->b_type == HEED_F32 && !run->pairs ? 0 : workspace_round(block_k * HEED_PANEL);
-    run->c_at = run->sums_at + (blocked ? workspace_round(run->block_rows * run->block_columns) : 0);
-    run->a_at = run->c_at + (request->c_type == HEED_F32 && !request->b_scales ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
-    if (thin)
-        run->a_at = HEED_GEMM_THIN_FLOATS;
-    if (widens_rows(run))
-        return run->a_at + run->block_rows * workspace_round(run->k);
-    return run->a_at + (request->transpose_a ? workspace_round(run->block_rows * HEED_PANEL) : 0);
-}
-
-static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_exec *exec,
-                                     const struct heed_kernels *kernels) {
-    struct gemm_run run = {.request = request, .exec = exec, .kernels = kernels, .pairs = request->compute == HEED_COMPUTE_BF16};
+static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
+                                     const struct heed_exec *exec, const struct heed_kernels *kernels) {
+    struct gemm_run run = heed_gemm_plan(request, epilogue, exec, kernels);
     struct heed_workspace workspace;
-    if (heed_gemm_reads_ab(request))
-        run.k = run.pairs ? round_up(request->k, 2) : request->k;
-    const double flops = 2.0 * (double)request->m * (double)request->n * (double)max_i64(run.k, 1);
-    const int64_t tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, flops));
-    const int workers = heed_schedule_workers(exec, tasks, flops);
-    run.block_columns = plan_block_columns(&run);
-    run.block_k = plan_block_k(&run);
-    run.block_rows = plan_block_rows(&run);
-    run.worker_floats = plan_workspace(&run);
-    enum heed_status status = workspace_open(&workspace, workers * run.worker_floats);
+    enum heed_status status = workspace_open(&workspace, exec, run.workers * run.worker_floats);
     if (status)
         return status;
     run.workspace = workspace.data;
-    status = heed_schedule_run(exec, workers, tasks, run_task, &run);
+    status = heed_schedule_run(exec, run.workers, run.tasks, run_task, &run);
     workspace_close(&workspace);
     return status;
 }
 
-HEED_API enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec) {
+static enum heed_status check_exec(const struct heed_exec *exec, const struct heed_kernels **kernels) {
+    const enum heed_status status = heed_exec_check(exec);
+    return status ? status : heed_kernels_for(exec, kernels);
+}
+
+enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct heed_epilogue *epilogue,
+                               const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    enum heed_status status;
+    enum heed_status status = check_exec(exec, &kernels);
+    if (status || checked->m == 0 || checked->n == 0)
+        return status;
+    const struct heed_gemm request = heed_gemm_safe(checked);
+    const uint64_t callers = heed_fp_begin();
+    status = plan_and_run(&request, epilogue, exec, kernels);
+    heed_fp_end(callers);
+    return status;
+}
+
+int64_t heed_gemm_workspace(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec) {
+    const struct heed_kernels *kernels;
+    if (check_exec(exec, &kernels))
+        return -1;
+    if (checked->m == 0 || checked->n == 0)
+        return 0;
+    const struct heed_gemm request = heed_gemm_safe(checked);
+    const struct gemm_run run = heed_gemm_plan(&request, epilogue, exec, kernels);
+    return workspace_bytes(run.workers * run.worker_floats);
+}
+
+HEED_API int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct heed_exec *exec) {
+    return heed_gemm_check(gemm, &heed_gemm_names) ? -1 : heed_gemm_workspace(gemm, NULL, exec);
+}
+
+HEED_API enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec) {
     if (heed_gemm_is_small(gemm, exec)) {
-        status = heed_kernels_for(exec, &kernels);
+        const struct heed_kernels *kernels;
+        const enum heed_status status = heed_kernels_for(exec, &kernels);
         if (status == HEED_OK)
             heed_gemm_small(gemm, kernels);
         return status;
     }
-    status = heed_gemm_check(gemm);
-    if (status == HEED_OK)
-        status = heed_exec_check(exec);
-    if (status == HEED_OK)
-        status = heed_kernels_for(exec, &kernels);
-    if (status || gemm->m == 0 || gemm->n == 0)
-        return status;
-    const struct heed_gemm request = heed_gemm_safe(gemm);
-    const uint64_t callers = heed_fp_begin();
-    status = plan_and_run(&request, exec, kernels);
-    heed_fp_end(callers);
-    return status;
+    const enum heed_status status = heed_gemm_check(gemm, &heed_gemm_names);
+    return status ? status : heed_gemm_run(gemm, NULL, exec);
 }

@@ -1,5 +1,5 @@
-/* Matrix products from request to result: validate (gemm_check.c), plan and run (gemm.c), the second factor (gemm_b.c), few rows
- * (gemm_thin.c). */
+/* Matrix products from request to result: validate (gemm_check.c), plan (gemm_plan.c) and run (gemm.c), the second factor
+ * (gemm_b.c), few rows (gemm_thin.c), what becomes of products (gemm_finish.c).  heed_linear is one with an epilogue. */
 #ifndef HEED_GEMM_H
 #define HEED_GEMM_H
 
@@ -9,9 +9,29 @@
 #include "heed.h"
 #include "kernels.h"
 
+/* What a request's fields are called in messages. */
+struct heed_gemm_names {
+    const char *request, *m, *n, *k;
+    const char *a, *a_type, *lda;
+    const char *b, *b_type, *ldb, *b_scales, *packed_b;
+    const char *c, *c_type, *ldc;
+};
+extern const struct heed_gemm_names heed_gemm_names;
+
+/* c = activation(product + bias) * gate + residual, as heed_activate has it, rounded to c's type then. */
+struct heed_epilogue {
+    enum heed_activation activation;
+    const float *bias;                /* NULL, or [n] */
+    struct heed_input gate, residual; /* [m, n], of any type; data NULL: none */
+};
+
 /* Whether a request may be run: sizes, leading dimensions, pointers, overlap. */
-enum heed_status heed_gemm_check(const struct heed_gemm *request);
-enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const void *packed_b);
+enum heed_status heed_gemm_check(const struct heed_gemm *request, const struct heed_gemm_names *names);
+enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const struct heed_gemm_names *names, const void *packed_b);
+/* Of requests that have been checked; exec has not.  Bytes of workspace, -1 if exec is not legal. */
+enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec);
+int64_t heed_gemm_workspace(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec);
+enum heed_status heed_gemm_pack(const struct heed_gemm *checked, void *packed_b, const struct heed_exec *exec);
 bool heed_gemm_b_may_be(enum heed_type type);
 /* alpha by its bits: where denormals are 0, as in products of pairs or at the caller's, a comparison would find another answer than
  * elsewhere. */
@@ -36,14 +56,9 @@ const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int6
 const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
                               int64_t start, int64_t k, float *scratch);
 
-/* c = alpha * sums + beta * c, of these rows and columns; sums have leading dimension HEED_PANEL. */
-void heed_gemm_finish(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t row, int64_t rows,
-                      int64_t column, int64_t columns, const float *sums);
-
-/* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
- * a: op(a) as floats or pairs.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
-bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
-bool heed_gemm_thin(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
-                    const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
+/* c = alpha * sums + beta * c, of these rows and columns, and the epilogue; sums have leading dimension HEED_PANEL, and hold
+ * anything afterwards. */
+void heed_gemm_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_kernels *kernels,
+                      int64_t row, int64_t rows, int64_t column, int64_t columns, float *sums);
 
 #endif

@@ -132,18 +132,21 @@ static bool pack_task(void *context, int64_t task, int worker) {
     return true;
 }
 
-HEED_API enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec) {
+enum heed_status heed_gemm_pack(const struct heed_gemm *checked, void *packed_b, const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    enum heed_status status = heed_gemm_check_pack(gemm, packed_b);
-    if (status == HEED_OK)
-        status = heed_exec_check(exec);
+    enum heed_status status = heed_exec_check(exec);
     if (status == HEED_OK)
         status = heed_kernels_for(exec, &kernels);
-    if (status || gemm->n == 0 || gemm->k == 0)
+    if (status || checked->n == 0 || checked->k == 0)
         return status;
-    const struct heed_gemm request = heed_gemm_safe(gemm);
+    const struct heed_gemm request = heed_gemm_safe(checked);
     struct pack_run run = {&request, kernels, packed_b};
-    const int64_t panels = ceil_div(gemm->n, HEED_PANEL);
-    const double bytes = 8.0 * (double)gemm->n * (double)gemm->k;
+    const int64_t panels = ceil_div(request.n, HEED_PANEL);
+    const double bytes = 8.0 * (double)request.n * (double)request.k;
     return heed_schedule_run(exec, heed_schedule_workers(exec, panels, bytes), panels, pack_task, &run);
+}
+
+HEED_API enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec) {
+    const enum heed_status status = heed_gemm_check_pack(gemm, &heed_gemm_names, packed_b);
+    return status ? status : heed_gemm_pack(gemm, packed_b, exec);
 }

@@ -6,6 +6,22 @@
 #include "region.h"
 #include "types.h"
 
+const struct heed_gemm_names heed_gemm_names = {.request = "gemm",
+                                                .m = "m",
+                                                .n = "n",
+                                                .k = "k",
+                                                .a = "a",
+                                                .a_type = "a_type",
+                                                .lda = "lda",
+                                                .b = "b",
+                                                .b_type = "b_type",
+                                                .ldb = "ldb",
+                                                .b_scales = "b_scales",
+                                                .packed_b = "packed_b",
+                                                .c = "c",
+                                                .c_type = "c_type",
+                                                .ldc = "ldc"};
+
 static bool is_of_floats(enum heed_type type) { return type == HEED_F32 || type == HEED_BF16 || type == HEED_F16; }
 
 bool heed_gemm_b_may_be(enum heed_type type) { return (unsigned)type <= HEED_Q4_0; }
@@ -14,26 +30,27 @@ static enum heed_status check_type(const char *name, enum heed_type type, bool m
     return may_be ? HEED_OK : heed_fail(HEED_INVALID_ARGUMENT, "%s is %d, must be %s", name, (int)type, which);
 }
 
-static enum heed_status check_b_type(const struct heed_gemm *request) {
-    if (check_type("b_type", request->b_type, heed_gemm_b_may_be(request->b_type), "one of enum heed_type"))
+static enum heed_status check_b_type(const struct heed_gemm *request, const struct heed_gemm_names *names) {
+    if (check_type(names->b_type, request->b_type, heed_gemm_b_may_be(request->b_type), "one of enum heed_type"))
         return HEED_INVALID_ARGUMENT;
     if (!type_has_blocks(request->b_type))
         return HEED_OK;
     if (!request->transpose_b)
-        return heed_fail(HEED_INVALID_ARGUMENT, "transpose_b is false, must be true with b_type %s", type_name(request->b_type));
+        return heed_fail(HEED_INVALID_ARGUMENT, "transpose_b is false, must be true with %s %s", names->b_type,
+                         type_name(request->b_type));
     if (request->k % TYPE_BLOCK)
-        return heed_fail(HEED_INVALID_ARGUMENT, "k is %lld, must be a multiple of %d with b_type %s", (long long)request->k,
-                         TYPE_BLOCK, type_name(request->b_type));
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld, must be a multiple of %d with %s %s", names->k, (long long)request->k,
+                         TYPE_BLOCK, names->b_type, type_name(request->b_type));
     return HEED_OK;
 }
 
-static enum heed_status check_types(const struct heed_gemm *request) {
-    if (check_type("a_type", request->a_type, is_of_floats(request->a_type), "HEED_F32, HEED_BF16 or HEED_F16") ||
-        check_type("c_type", request->c_type, is_of_floats(request->c_type), "HEED_F32, HEED_BF16 or HEED_F16"))
+static enum heed_status check_types(const struct heed_gemm *request, const struct heed_gemm_names *names) {
+    if (check_type(names->a_type, request->a_type, is_of_floats(request->a_type), "HEED_F32, HEED_BF16 or HEED_F16") ||
+        check_type(names->c_type, request->c_type, is_of_floats(request->c_type), "HEED_F32, HEED_BF16 or HEED_F16"))
         return HEED_INVALID_ARGUMENT;
     if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16))
         return HEED_INVALID_ARGUMENT;
-    return check_b_type(request);
+    return check_b_type(request, names);
 }
 
 static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
@@ -48,9 +65,9 @@ static struct heed_region region_of(const char *name, const void *data, enum hee
                                 .stride_name = {"", "", " rows"}};
 }
 
-static enum heed_status check_sizes(const struct heed_gemm *request) {
-    if (heed_check_range("m", request->m, 0, INT64_MAX) || heed_check_range("n", request->n, 0, INT64_MAX) ||
-        heed_check_range("k", request->k, 0, INT64_MAX))
+static enum heed_status check_sizes(const struct heed_gemm *request, const struct heed_gemm_names *names) {
+    if (heed_check_range(names->m, request->m, 0, INT64_MAX) || heed_check_range(names->n, request->n, 0, INT64_MAX) ||
+        heed_check_range(names->k, request->k, 0, INT64_MAX))
         return HEED_INVALID_ARGUMENT;
     return HEED_OK;
 }
@@ -68,59 +85,61 @@ static int64_t units_of(enum heed_type type, int64_t elements) {
 }
 
 /* op(b) as stored */
-static struct heed_region region_of_b(const struct heed_gemm *request) {
+static struct heed_region region_of_b(const struct heed_gemm *request, const struct heed_gemm_names *names) {
     const enum heed_type type = request->b_type;
     const int64_t rows = request->transpose_b ? request->n : request->k, columns = request->transpose_b ? request->k : request->n;
-    return region_of_units("b", request->b, type, rows, units_of(type, columns), units_of(type, request->ldb));
+    return region_of_units(names->b, request->b, type, rows, units_of(type, columns), units_of(type, request->ldb));
 }
 
-static enum heed_status check_scales(const struct heed_gemm *request, struct heed_region *scales) {
+static enum heed_status check_scales(const struct heed_gemm *request, const struct heed_gemm_names *names,
+                                     struct heed_region *scales) {
     if (request->b_type != HEED_I8 && request->b_scales)
-        return heed_fail(HEED_INVALID_ARGUMENT, "b_scales is %p, must be NULL with b_type %s, which is not i8",
-                         (const void *)request->b_scales, type_name(request->b_type));
-    *scales = region_of("b_scales", request->b_scales, HEED_F32, 1, request->b_type == HEED_I8 ? request->n : 0, request->n);
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, must be NULL with %s %s, which is not i8", names->b_scales,
+                         (const void *)request->b_scales, names->b_type, type_name(request->b_type));
+    *scales = region_of(names->b_scales, request->b_scales, HEED_F32, 1, request->b_type == HEED_I8 ? request->n : 0, request->n);
     return heed_region_check(scales);
 }
 
-static enum heed_status check_b(const struct heed_gemm *request, struct heed_region *b) {
-    *b = region_of_b(request);
-    if (heed_check_range("ldb", request->ldb, request->transpose_b ? request->k : request->n, INT64_MAX))
+static enum heed_status check_b(const struct heed_gemm *request, const struct heed_gemm_names *names, struct heed_region *b) {
+    *b = region_of_b(request, names);
+    if (heed_check_range(names->ldb, request->ldb, request->transpose_b ? request->k : request->n, INT64_MAX))
         return HEED_INVALID_ARGUMENT;
     if (type_has_blocks(request->b_type) && request->ldb % TYPE_BLOCK)
-        return heed_fail(HEED_INVALID_ARGUMENT, "ldb is %lld, must be a multiple of %d with b_type %s", (long long)request->ldb,
-                         TYPE_BLOCK, type_name(request->b_type));
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld, must be a multiple of %d with %s %s", names->ldb,
+                         (long long)request->ldb, TYPE_BLOCK, names->b_type, type_name(request->b_type));
     return heed_region_check(b);
 }
 
-static enum heed_status check_packed(const char *name, const void *packed, const struct heed_gemm *request,
+static enum heed_status check_packed(const struct heed_gemm *request, const struct heed_gemm_names *names, const void *packed,
                                      struct heed_region *region) {
     const int64_t bytes = heed_gemm_packed_bytes(request), units = bytes / type_bytes(request->b_type);
     if (bytes < 0)
-        return heed_fail(HEED_INVALID_ARGUMENT, "n is %lld and k is %lld, the packed matrix does not fit into the address space",
-                         (long long)request->n, (long long)request->k);
-    *region = region_of_units(name, packed, request->b_type, 1, units, units);
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld and %s is %lld, the packed matrix does not fit into the address space",
+                         names->n, (long long)request->n, names->k, (long long)request->k);
+    *region = region_of_units(names->packed_b, packed, request->b_type, 1, units, units);
     return heed_region_check(region);
 }
 
-static enum heed_status check_factors(const struct heed_gemm *request, struct heed_region *a, struct heed_region *b) {
-    *a = request->transpose_a ? region_of("a", request->a, request->a_type, request->k, request->m, request->lda)
-                              : region_of("a", request->a, request->a_type, request->m, request->k, request->lda);
-    if (heed_check_range("lda", request->lda, a->width, INT64_MAX) || heed_region_check(a))
+static enum heed_status check_factors(const struct heed_gemm *request, const struct heed_gemm_names *names, struct heed_region *a,
+                                      struct heed_region *b) {
+    *a = request->transpose_a ? region_of(names->a, request->a, request->a_type, request->k, request->m, request->lda)
+                              : region_of(names->a, request->a, request->a_type, request->m, request->k, request->lda);
+    if (heed_check_range(names->lda, request->lda, a->width, INT64_MAX) || heed_region_check(a))
         return HEED_INVALID_ARGUMENT;
-    return request->packed_b ? check_packed("packed_b", request->packed_b, request, b) : check_b(request, b);
+    return request->packed_b ? check_packed(request, names, request->packed_b, b) : check_b(request, names, b);
 }
 
-enum heed_status heed_gemm_check(const struct heed_gemm *request) {
+enum heed_status heed_gemm_check(const struct heed_gemm *request, const struct heed_gemm_names *names) {
     if (!request)
-        return heed_fail(HEED_INVALID_ARGUMENT, "gemm is NULL");
-    if (check_sizes(request) || check_types(request))
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL", names->request);
+    if (check_sizes(request, names) || check_types(request, names))
         return HEED_INVALID_ARGUMENT;
-    struct heed_region a, b, scales, c = region_of("c", request->c, request->c_type, request->m, request->n, request->ldc);
-    if (heed_check_range("ldc", request->ldc, request->n, INT64_MAX) || heed_region_check(&c))
+    struct heed_region a, b, scales, c = region_of(names->c, request->c, request->c_type, request->m, request->n, request->ldc);
+    if (heed_check_range(names->ldc, request->ldc, request->n, INT64_MAX) || heed_region_check(&c))
         return HEED_INVALID_ARGUMENT;
     if (c.span == 0 || !heed_gemm_reads_ab(request))
         return HEED_OK;
-    if (check_factors(request, &a, &b) || check_scales(request, &scales) || heed_region_check_apart(&c, &a) ||
+    if (check_factors(request, names, &a, &b) || check_scales(request, names, &scales) || heed_region_check_apart(&c, &a) ||
         heed_region_check_apart(&c, &scales))
         return HEED_INVALID_ARGUMENT;
     return heed_region_check_apart(&c, &b);
@@ -137,12 +156,12 @@ struct heed_gemm heed_gemm_safe(const struct heed_gemm *request) {
     return safe;
 }
 
-enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const void *packed_b) {
+enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const struct heed_gemm_names *names, const void *packed_b) {
     struct heed_region b, packed;
     if (!request)
-        return heed_fail(HEED_INVALID_ARGUMENT, "gemm is NULL");
-    if (check_sizes(request) || check_b_type(request) || check_b(request, &b) ||
-        check_packed("packed_b", packed_b, request, &packed))
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL", names->request);
+    if (check_sizes(request, names) || check_b_type(request, names) || check_b(request, names, &b) ||
+        check_packed(request, names, packed_b, &packed))
         return HEED_INVALID_ARGUMENT;
     return heed_region_check_apart(&packed, &b);
 }

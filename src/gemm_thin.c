@@ -5,7 +5,7 @@
  * 0.68. */
 #include <stddef.h>
 
-#include "gemm.h"
+#include "gemm_plan.h"
 #include "internal.h"
 #include "schedule.h"
 #include "types.h"
@@ -22,21 +22,6 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
     if (request->packed_b)
         return request->m > kernels->tile_rows || (request->m > 1 && kernels->tile_columns < HEED_PANEL);
     return request->transpose_b;
-}
-
-void heed_gemm_finish(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t row, int64_t rows,
-                      int64_t column, int64_t columns, const float *sums) {
-    kernels->finish_products(&(struct heed_finish_products){
-        .rows = rows,
-        .columns = columns,
-        .sums = sums,
-        .ldsums = HEED_PANEL,
-        .scales = request->b_scales && heed_gemm_reads_ab(request) ? request->b_scales + column : NULL,
-        .alpha = request->alpha,
-        .beta = request->beta,
-        .c = type_at_output(request->c_type, request->c, row * request->ldc + column),
-        .type = request->c_type,
-        .ldc = request->ldc});
 }
 
 /* The columns from `column` on, of which `next` come after these. */
@@ -79,15 +64,15 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
         kernels->thin_product(&product);
 }
 
-bool heed_gemm_thin(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels,
-                    const float *a, int64_t lda, int64_t column, int64_t end, float *sums) {
+bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums) {
+    const struct heed_gemm *request = run->request;
     for (int64_t columns; column < end; column += columns) {
-        if (heed_exec_cancelled(exec))
+        if (heed_exec_cancelled(run->exec))
             return false;
         columns = min_i64(HEED_PANEL, end - column);
         const int64_t next = column + columns < end ? column + columns : column;
-        multiply_columns(request, kernels, a, lda, column, (int)columns, next, sums);
-        heed_gemm_finish(request, kernels, 0, request->m, column, columns, sums);
+        multiply_columns(request, run->kernels, a, lda, column, (int)columns, next, sums);
+        heed_gemm_finish(request, run->epilogue, run->kernels, 0, request->m, column, columns, sums);
     }
     return true;
 }

@@ -1,4 +1,4 @@
-/* Scratch memory of one call: the caller's stack for small requests, one allocation for others. */
+/* Scratch memory of one call: the stack for small requests; the caller's, or one allocation, for others. */
 #ifndef HEED_WORKSPACE_H
 #define HEED_WORKSPACE_H
 
@@ -16,18 +16,39 @@ INLINE int64_t workspace_round(int64_t floats) { return round_up(floats, HEED_WO
 struct heed_workspace {
     _Alignas(HEED_WORKSPACE_ALIGN) float small[HEED_WORKSPACE_SMALL];
     float *data; /* aligned to 64 bytes */
+    float *from_heap;
 };
 
-INLINE enum heed_status workspace_open(struct heed_workspace *workspace, int64_t floats) {
-    workspace->data = workspace->small;
-    if (floats > HEED_WORKSPACE_SMALL)
-        workspace->data = aligned_alloc(HEED_WORKSPACE_ALIGN, (size_t)workspace_round(floats) * sizeof(float));
-    return workspace->data ? HEED_OK : heed_fail(HEED_OUT_OF_MEMORY, "no memory for a workspace of %lld floats", (long long)floats);
+/* Of the caller's or the heap's memory. */
+INLINE int64_t workspace_bytes(int64_t floats) {
+    return floats > HEED_WORKSPACE_SMALL ? workspace_round(floats) * (int64_t)sizeof(float) : 0;
 }
 
-INLINE void workspace_close(struct heed_workspace *workspace) {
-    if (workspace->data != workspace->small)
-        free(workspace->data);
+INLINE enum heed_status workspace_check(const char *name, const void *data, int64_t bytes, int64_t needed) {
+    if (needed > bytes)
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s has %lld bytes, but the call needs %lld", name, (long long)bytes,
+                         (long long)needed);
+    if (needed > 0 && !data)
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL, but the call needs %lld bytes", name, (long long)needed);
+    if ((uintptr_t)data % HEED_WORKSPACE_ALIGN)
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, not aligned to %d bytes", name, data, HEED_WORKSPACE_ALIGN);
+    return HEED_OK;
 }
+
+INLINE enum heed_status workspace_open(struct heed_workspace *workspace, const struct heed_exec *exec, int64_t floats) {
+    const int64_t bytes = workspace_bytes(floats);
+    workspace->from_heap = NULL;
+    workspace->data = workspace->small;
+    if (bytes == 0)
+        return HEED_OK;
+    if (exec && exec->workspace) {
+        workspace->data = exec->workspace;
+        return workspace_check("exec.workspace", exec->workspace, exec->workspace_bytes, bytes);
+    }
+    workspace->data = workspace->from_heap = aligned_alloc(HEED_WORKSPACE_ALIGN, (size_t)bytes);
+    return workspace->data ? HEED_OK : heed_fail(HEED_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes", (long long)bytes);
+}
+
+INLINE void workspace_close(struct heed_workspace *workspace) { free(workspace->from_heap); }
 
 #endif

@@ -238,13 +238,13 @@ START_TEST(test_gemm_small_is_sure) {
     int64_t small = 0;
     for (int64_t i = test_count(100000); i > 0; i--) {
         struct heed_gemm g = any_small_request(&rng);
-        ck_assert(heed_gemm_check(&g) == HEED_OK && heed_gemm_is_small(&g, NULL));
+        ck_assert(heed_gemm_check(&g, &heed_gemm_names) == HEED_OK && heed_gemm_is_small(&g, NULL));
         for (int64_t changes = rng_range(&rng, 1, 2); changes > 0; changes--)
             change_something(&rng, &g);
         if (!heed_gemm_is_small(&g, NULL))
             continue;
         small++;
-        ck_assert_msg(heed_gemm_check(&g) == HEED_OK, "%s", heed_error_message());
+        ck_assert_msg(heed_gemm_check(&g, &heed_gemm_names) == HEED_OK, "%s", heed_error_message());
         ck_assert(g.m * g.n * g.k < 1000 * 1000 && g.k > 0);
     }
     ck_assert_int_gt(small, test_count(100000) / 10);

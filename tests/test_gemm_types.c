@@ -6,6 +6,7 @@
 #include "harness_attention.h"
 #include "internal.h"
 #include "reference/reference.h"
+#include "stored_matrix.h"
 #include "suites.h"
 #include "types.h"
 #include "weights.h"
@@ -14,58 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix of any type as stored, rows `ld` elements apart. */
-struct stored {
-    enum heed_type type;
-    int64_t rows, columns, ld;
-    struct buffer memory;
-    char *data;
-};
-
 static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
-
-static struct stored stored_new(struct rng *rng, enum heed_type type, int64_t rows, int64_t columns) {
-    const int64_t gap = rng_range(rng, 0, 5);
-    struct stored s = {
-        .type = type, .rows = rows, .columns = columns, .ld = columns + (type_has_blocks(type) ? TYPE_BLOCK : 1) * gap};
-    const int64_t bytes = type_span(type, rows > 0 ? (rows - 1) * s.ld + columns : 0);
-    const enum placement placement = any_placement(rng);
-    s.memory = buffer_new(ceil_div(bytes, 4), placement);
-    s.data = (char *)s.memory.data + (placement == AT_END ? 4 * s.memory.count - bytes : 0);
-    memset(s.data, 0xff, (size_t)bytes); /* NaNs, read where nothing should be */
-    return s;
-}
-
-static void store(const struct stored *s, const float *values) {
-    for (int64_t i = 0; i < s->rows; i++)
-        for (int64_t j = 0; j < s->columns; j++) {
-            const float x = values[i * s->columns + j];
-            const uint16_t half = s->type == HEED_F32 ? 0 : half_of(s->type, x);
-            memcpy(s->data + (i * s->ld + j) * type_bytes(s->type), s->type == HEED_F32 ? (const void *)&x : &half,
-                   (size_t)type_bytes(s->type));
-        }
-}
-
-/* Weights as their bytes. */
-static void store_bytes(const struct stored *s, const char *bytes) {
-    for (int64_t i = 0; i < s->rows; i++)
-        memcpy(s->data + type_span(s->type, i * s->ld), bytes + type_span(s->type, i * s->columns),
-               (size_t)type_span(s->type, s->columns));
-}
-
-/* Whether it holds these values, rounded, and gaps of 0xff. */
-static void must_hold(const struct stored *s, const float *values) {
-    const int64_t each = type_bytes(s->type);
-    for (int64_t at = 0; s->columns > 0 && at < (s->rows - 1) * s->ld + s->columns; at++) {
-        const int64_t i = at / s->ld, j = at % s->ld;
-        const float x = j < s->columns ? values[i * s->columns + j] : 0;
-        const uint16_t half = s->type == HEED_F32 ? 0 : half_of(s->type, x);
-        const unsigned char gap[4] = {0xff, 0xff, 0xff, 0xff};
-        const void *want = j >= s->columns ? (const void *)gap : s->type == HEED_F32 ? (const void *)&x : &half;
-        if (memcmp(s->data + at * each, want, (size_t)each) != 0)
-            must(j < s->columns ? "other bits than the product of floats" : "wrote between rows");
-    }
-}
 
 /* Factors as floats that their types hold, as stored without gaps. */
 struct product {
@@ -199,23 +149,25 @@ static struct product new_product(struct rng *rng) {
 
 static void run(const struct product *p, struct heed_exec exec, bool packed, struct rng *rng) {
     struct heed_gemm g = p->request;
-    struct stored a = g.transpose_a ? stored_new(rng, g.a_type, g.k, g.m) : stored_new(rng, g.a_type, g.m, g.k);
-    struct stored b = g.transpose_b ? stored_new(rng, g.b_type, g.n, g.k) : stored_new(rng, g.b_type, g.k, g.n);
-    struct stored c = stored_new(rng, g.c_type, g.m, g.n), panels = {.memory = {0}};
-    store(&a, p->a);
+    struct stored_matrix a =
+        g.transpose_a ? stored_matrix_new(rng, g.a_type, g.k, g.m) : stored_matrix_new(rng, g.a_type, g.m, g.k);
+    struct stored_matrix b =
+        g.transpose_b ? stored_matrix_new(rng, g.b_type, g.n, g.k) : stored_matrix_new(rng, g.b_type, g.k, g.n);
+    struct stored_matrix c = stored_matrix_new(rng, g.c_type, g.m, g.n), panels = {.memory = {0}};
+    stored_matrix_put(&a, p->a);
     g.b_scales = p->scales;
     if (p->bytes)
-        store_bytes(&b, p->bytes);
+        stored_matrix_put_bytes(&b, p->bytes);
     else
-        store(&b, p->b);
+        stored_matrix_put(&b, p->b);
     if (g.beta != 0)
-        store(&c, p->c);
+        stored_matrix_put(&c, p->c);
     g.a = a.data, g.lda = a.ld;
     g.b = b.data, g.ldb = b.ld;
     g.c = c.data, g.ldc = c.ld;
     if (packed) {
         const enum heed_type unit = g.b_type == HEED_F32 || g.b_type == HEED_I8 ? g.b_type : HEED_F16;
-        panels = stored_new(rng, unit, 1, heed_gemm_packed_bytes(&g) / type_bytes(unit));
+        panels = stored_matrix_new(rng, unit, 1, heed_gemm_packed_bytes(&g) / type_bytes(unit));
         ck_assert_msg(heed_gemm_pack_b(&g, panels.data, &exec) == HEED_OK, "%s", heed_error_message());
         g.packed_b = panels.data;
         g.b = NULL;
@@ -229,7 +181,7 @@ static void run(const struct product *p, struct heed_exec exec, bool packed, str
     must_hold(&a, p->a);
     if (!p->bytes)
         must_hold(&b, p->b);
-    struct stored *const all[] = {&a, &b, &c, &panels};
+    struct stored_matrix *const all[] = {&a, &b, &c, &panels};
     for (int i = 0; i < 3 + packed; i++)
         buffer_free(&all[i]->memory);
 }
@@ -256,13 +208,13 @@ START_TEST(test_gemm_types_packed_layout) {
         const enum heed_type type = any_type(&rng);
         const int64_t n = rng_range(&rng, 1, 200), k = rng_range(&rng, 1, 50), each = type_bytes(type);
         struct heed_gemm g = {.n = n, .k = k, .b_type = type, .transpose_b = rng_range(&rng, 0, 1)};
-        struct stored b = g.transpose_b ? stored_new(&rng, type, n, k) : stored_new(&rng, type, k, n);
+        struct stored_matrix b = g.transpose_b ? stored_matrix_new(&rng, type, n, k) : stored_matrix_new(&rng, type, k, n);
         for (int64_t i = 0; i < (b.rows - 1) * b.ld + b.columns; i++)
             memcpy(b.data + i * each, &(uint32_t){(uint32_t)rng_next(&rng)}, (size_t)each);
         g.b = b.data, g.ldb = b.ld;
         const int64_t bytes = heed_gemm_packed_bytes(&g);
         ck_assert_int_eq(bytes, ceil_div(n, HEED_PANEL) * HEED_PANEL * k * each);
-        struct stored panels = stored_new(&rng, type, 1, bytes / each);
+        struct stored_matrix panels = stored_matrix_new(&rng, type, 1, bytes / each);
         ck_assert_int_eq(heed_gemm_pack_b(&g, panels.data, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
         for (int64_t i = 0; i < bytes / each; i++) {
             const int64_t p = i / HEED_PANEL % k, j = i / HEED_PANEL / k * HEED_PANEL + i % HEED_PANEL;

@@ -157,14 +157,23 @@ void fuzz_request(struct input *in, const struct function *function, struct memo
 /* Whether an array is NULL or has this many bytes in memory. */
 bool memory_has(const struct memory *memory, const void *array, __int128 bytes);
 
-/* Matrices of floats: matrices.c.  Large: more than a fuzzer has time for. */
+/* Matrices: matrices.c.  Large: more than a fuzzer has time for. */
 bool is_large(int64_t a, int64_t b, int64_t c);
+int64_t take_dimension(struct input *in);
+enum heed_type take_type(struct input *in); /* f32, bf16 or f16 */
+struct rows typed_rows(const void *data, enum heed_type type, int64_t rows, int64_t columns, int64_t stride);
+void *new_typed(struct input *in, struct memory *memory, const char *name, enum heed_type type, int64_t rows, int64_t columns,
+                int64_t stride);
+/* Of bytes and blocks too, whose scales are numbers as a rule. */
+void *new_weights(struct input *in, struct memory *memory, const char *name, enum heed_type type, int64_t rows, int64_t columns,
+                  int64_t stride);
 struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_t stride);
 float *new_matrix(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns, int64_t stride,
                   enum fill mode);
 
 void fuzz_gemm(struct input *in);     /* matrices.c */
 void fuzz_softmax(struct input *in);  /* matrices.c */
+void fuzz_linear(struct input *in);   /* linear.c */
 void fuzz_norm(struct input *in);     /* rows.c */
 void fuzz_activate(struct input *in); /* rows.c */
 void fuzz_append(struct input *in);   /* append.c */

@@ -21,7 +21,7 @@ static int64_t units_of(enum heed_type type, int64_t elements) {
     return type_has_blocks(type) ? elements / TYPE_BLOCK * (type_span(type, TYPE_BLOCK) / 2) : elements;
 }
 
-static struct rows typed_rows(const void *data, enum heed_type type, int64_t rows, int64_t columns, int64_t stride) {
+struct rows typed_rows(const void *data, enum heed_type type, int64_t rows, int64_t columns, int64_t stride) {
     const size_t each = (size_t)type_bytes(type);
     return (struct rows){data,
                          {1, 1, rows},
@@ -44,8 +44,8 @@ float *new_matrix(struct input *in, struct memory *memory, const char *name, int
 
 /* --- heed_gemm --- */
 
-static void *new_typed(struct input *in, struct memory *memory, const char *name, enum heed_type type, int64_t rows,
-                       int64_t columns, int64_t stride) {
+void *new_typed(struct input *in, struct memory *memory, const char *name, enum heed_type type, int64_t rows, int64_t columns,
+                int64_t stride) {
     const enum fill mode = take_fill(in, false);
     const int64_t n = rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
     if (type == HEED_F32)
@@ -63,11 +63,11 @@ static void *new_typed(struct input *in, struct memory *memory, const char *name
 }
 
 /* Bytes, or blocks whose scales are numbers as a rule, else any bits. */
-static void *new_weights(struct input *in, struct memory *memory, enum heed_type type, int64_t rows, int64_t columns,
-                         int64_t stride) {
+static void *new_bytes(struct input *in, struct memory *memory, const char *name, enum heed_type type, int64_t rows,
+                       int64_t columns, int64_t stride) {
     const int64_t units = rows > 0 && columns > 0 ? units_of(type, (rows - 1) * stride + columns) : 0, each = type_bytes(type);
     const bool any_scales = take_chance(in, 8);
-    unsigned char *data = memory_new(memory, "b", units, (size_t)each, in);
+    unsigned char *data = memory_new(memory, name, units, (size_t)each, in);
     struct rng rng = rng_seeded(take(in, 2));
     for (int64_t i = 0; i < units * each; i++)
         data[i] = (unsigned char)rng_next(&rng);
@@ -78,7 +78,13 @@ static void *new_weights(struct input *in, struct memory *memory, enum heed_type
     return data;
 }
 
-static enum heed_type take_type(struct input *in) { return (enum heed_type)TAKE_OF(in, HEED_F32, HEED_BF16, HEED_F16); }
+void *new_weights(struct input *in, struct memory *memory, const char *name, enum heed_type type, int64_t rows, int64_t columns,
+                  int64_t stride) {
+    return type > HEED_F16 ? new_bytes(in, memory, name, type, rows, columns, stride)
+                           : new_typed(in, memory, name, type, rows, columns, stride);
+}
+
+enum heed_type take_type(struct input *in) { return (enum heed_type)TAKE_OF(in, HEED_F32, HEED_BF16, HEED_F16); }
 
 static enum heed_status call_gemm(const void *request, const struct heed_exec *exec) { return heed_gemm(request, exec); }
 
@@ -160,13 +166,7 @@ static void *pack(struct input *in, struct memory *memory, const struct heed_gem
     return packed;
 }
 
-static void *new_b(struct input *in, struct memory *memory, const struct heed_gemm *g) {
-    const int64_t rows = g->transpose_b ? g->n : g->k, columns = g->transpose_b ? g->k : g->n;
-    return g->b_type > HEED_F16 ? new_weights(in, memory, g->b_type, rows, columns, g->ldb)
-                                : new_typed(in, memory, "b", g->b_type, rows, columns, g->ldb);
-}
-
-static int64_t take_dimension(struct input *in) {
+int64_t take_dimension(struct input *in) {
     return take_chance(in, 8) ? take_range(in, 0, 400) : take_chance(in, 2) ? take_range(in, 0, 70) : take_range(in, 0, 9);
 }
 
@@ -191,7 +191,8 @@ void fuzz_gemm(struct input *in) {
     g.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16);
     g.a = g.transpose_a ? new_typed(in, &memory, "a", g.a_type, g.k, g.m, g.lda)
                         : new_typed(in, &memory, "a", g.a_type, g.m, g.k, g.lda);
-    g.b = new_b(in, &memory, &g);
+    g.b = g.transpose_b ? new_weights(in, &memory, "b", g.b_type, g.n, g.k, g.ldb)
+                        : new_weights(in, &memory, "b", g.b_type, g.k, g.n, g.ldb);
     if (g.b_type == HEED_I8)
         g.b_scales = new_matrix(in, &memory, "b_scales", 1, g.n, g.n, take_fill(in, false));
     g.c = new_typed(in, &memory, "c", g.c_type, g.m, g.n, g.ldc);

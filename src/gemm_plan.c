@@ -1,0 +1,103 @@
+/* The plan of a product; see gemm_plan.h. */
+#include "gemm_plan.h"
+
+#include "cache_sizes.h"
+#include "internal.h"
+#include "schedule.h"
+#include "types.h"
+#include "workspace.h"
+
+enum {
+    BLOCK_K_LEAST = 256, /* shorter ones spend 2 % and more on sums */
+    BLOCK_K_MOST = 1024, /* the longest that were tried */
+    BLOCK_ROWS_LEAST = 480,
+    BLOCK_ROWS_MOST = 4096,   /* some ms of work, after which cancellation is asked for */
+    FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles */
+    FEW_ROWS_PLAIN_K = 16,    /* or is as many rows of b as a processor's prefetchers can follow at once */
+    WIDENED_FLOATS = 1 << 21, /* of a, if that is rows enough */
+    TASKS_PER_WORKER = 4
+};
+
+bool heed_gemm_widens_rows(const struct gemm_run *run) {
+    return run->k > 0 && !run->request->transpose_a && (run->request->a_type != HEED_F32 || run->pairs);
+}
+
+bool heed_gemm_tiles_finish(const struct gemm_run *run) {
+    return run->request->c_type == HEED_F32 && !run->request->b_scales && !run->epilogue;
+}
+
+/* Columns are cut first: each task then packs its own part of b once.  Rows are cut where there are too few columns. */
+static int64_t plan_tasks(struct gemm_run *run, int threads) {
+    const int64_t m = run->request->m, n = run->request->n;
+    const int64_t panels = ceil_div(n, HEED_PANEL), wanted = threads > 1 ? (int64_t)threads * TASKS_PER_WORKER : 1;
+    const int64_t task_panels = ceil_div(panels, wanted);
+    run->task_columns = task_panels * HEED_PANEL;
+    run->column_tasks = ceil_div(panels, task_panels);
+    const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
+    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? 48 : 1), run->kernels->tile_rows));
+    return ceil_div(m, run->task_rows) * run->column_tasks;
+}
+
+/* Blocks of k alike in size, none longer than what an eighth of L2 holds of a panel. */
+static int64_t plan_block_k(const struct gemm_run *run) {
+    const struct heed_gemm *request = run->request;
+    if (request->transpose_a)
+        return HEED_PANEL;
+    if (run->block_columns > HEED_PANEL)
+        return FEW_ROWS_PLAIN_K;
+    if (run->task_rows <= HEED_GEMM_FEW_ROWS &&
+        (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
+        return FEW_ROWS_K;
+    const int64_t in_cache = heed_cache_sizes().l2 / 8 / (HEED_PANEL * (int64_t)sizeof(float));
+    const int64_t most = max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
+    const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
+    return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), multiple);
+}
+
+/* Their sums take a quarter of L2.  Where rows of a are widened, blocks are alike in size, for a short last one would have all of b
+ * loaded for few rows. */
+static int64_t plan_block_rows(const struct gemm_run *run) {
+    const int64_t in_cache = heed_cache_sizes().l2 / 4 / (HEED_PANEL * (int64_t)sizeof(float));
+    int64_t most = run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache)) : BLOCK_ROWS_MOST;
+    if (heed_gemm_widens_rows(run))
+        most = max_i64(BLOCK_ROWS_LEAST, min_i64(most, WIDENED_FLOATS / run->k));
+    const int64_t rows = heed_gemm_widens_rows(run) ? ceil_div(run->task_rows, ceil_div(run->task_rows, most)) : most;
+    return min_i64(run->task_rows, round_up(rows, run->kernels->tile_rows));
+}
+
+static int64_t plan_block_columns(const struct gemm_run *run) {
+    const struct heed_gemm *request = run->request;
+    const bool wide = run->task_rows <= GEMM_DIRECT_ROWS && !request->packed_b && !request->transpose_b &&
+                      request->b_type == HEED_F32 && !run->pairs;
+    return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
+}
+
+static int64_t plan_workspace(struct gemm_run *run) {
+    const struct heed_gemm *request = run->request;
+    const bool blocked = run->k > run->block_k, thin = heed_gemm_is_thin(request, run->kernels);
+    const int64_t block_k = min_i64(run->k, run->block_k);
+    run->sums_at = request->packed_b && request->b_type == HEED_F32 && !run->pairs ? 0 : workspace_round(block_k * HEED_PANEL);
+    run->c_at = run->sums_at + (blocked ? workspace_round(run->block_rows * run->block_columns) : 0);
+    run->a_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
+    if (thin)
+        run->a_at = HEED_GEMM_THIN_FLOATS;
+    if (heed_gemm_widens_rows(run))
+        return run->a_at + run->block_rows * workspace_round(run->k);
+    return run->a_at + (request->transpose_a ? workspace_round(run->block_rows * HEED_PANEL) : 0);
+}
+
+struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
+                               const struct heed_kernels *kernels) {
+    struct gemm_run run = {
+        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .pairs = request->compute == HEED_COMPUTE_BF16};
+    if (heed_gemm_reads_ab(request))
+        run.k = run.pairs ? round_up(request->k, 2) : request->k;
+    const double flops = 2.0 * (double)request->m * (double)request->n * (double)max_i64(run.k, 1);
+    run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, flops));
+    run.workers = heed_schedule_workers(exec, run.tasks, flops);
+    run.block_columns = plan_block_columns(&run);
+    run.block_k = plan_block_k(&run);
+    run.block_rows = plan_block_rows(&run);
+    run.worker_floats = plan_workspace(&run);
+    return run;
+}

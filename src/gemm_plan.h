@@ -1,0 +1,40 @@
+/* How a product is cut: what a worker computes, in which blocks, with how much workspace.  None of it can change a bit. */
+#ifndef HEED_GEMM_PLAN_H
+#define HEED_GEMM_PLAN_H
+
+#include "gemm.h"
+
+enum {
+    GEMM_DIRECT_ROWS = 24 /* up to so many rows, packing b costs more than reading it in place */
+};
+
+struct gemm_run {
+    const struct heed_gemm *request;
+    const struct heed_epilogue *epilogue; /* NULL: none */
+    const struct heed_exec *exec;
+    const struct heed_kernels *kernels;
+    bool pairs;
+    int64_t tasks;
+    int workers;
+    int64_t k, block_k; /* block_k: a multiple of HEED_LINE */
+    int64_t task_rows, task_columns;
+    int64_t column_tasks;
+    int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */
+    int64_t worker_floats, sums_at, c_at, a_at; /* a worker's workspace: a block of b, of sums, a tile of c, rows of a */
+    float *workspace;
+};
+
+/* Of a request that has been checked and made safe; workspace is not set. */
+struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
+                               const struct heed_kernels *kernels);
+/* Whether rows of op(a) are widened, or made pairs, beforehand. */
+bool heed_gemm_widens_rows(const struct gemm_run *run);
+/* Whether tiles write c; else it is made of their sums. */
+bool heed_gemm_tiles_finish(const struct gemm_run *run);
+
+/* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
+ * a: op(a) as floats or pairs.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
+bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
+bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
+
+#endif

@@ -1,0 +1,124 @@
+/* heed_linear: a product with an epilogue, in the words of layers. */
+#include <stddef.h>
+
+#include "error.h"
+#include "gemm.h"
+#include "region.h"
+
+static const struct heed_gemm_names names = {.request = "linear",
+                                             .m = "rows",
+                                             .n = "weights.outputs",
+                                             .k = "weights.inputs",
+                                             .a = "input",
+                                             .a_type = "input.type",
+                                             .lda = "input.token_stride",
+                                             .b = "weights.data",
+                                             .b_type = "weights.type",
+                                             .ldb = "weights.stride",
+                                             .b_scales = "weights.scales",
+                                             .packed_b = "weights.packed",
+                                             .c = "output",
+                                             .c_type = "output.type",
+                                             .ldc = "output.token_stride"};
+
+static struct heed_gemm product_with(const struct heed_weights *weights) {
+    return (struct heed_gemm){.n = weights->outputs,
+                              .k = weights->inputs,
+                              .alpha = 1.0f,
+                              .transpose_b = true,
+                              .b = weights->data,
+                              .b_type = weights->type,
+                              .ldb = weights->stride,
+                              .b_scales = weights->scales,
+                              .packed_b = weights->packed};
+}
+
+HEED_API int64_t heed_packed_bytes(const struct heed_weights *weights) {
+    if (!weights)
+        return -1;
+    const struct heed_gemm product = product_with(weights);
+    return heed_gemm_packed_bytes(&product);
+}
+
+HEED_API enum heed_status heed_pack_weights(const struct heed_weights *weights, void *packed, const struct heed_exec *exec) {
+    if (!weights)
+        return heed_fail(HEED_INVALID_ARGUMENT, "weights is NULL");
+    const struct heed_gemm product = product_with(weights);
+    const enum heed_status status = heed_gemm_check_pack(&product, &names, packed);
+    return status ? status : heed_gemm_pack(&product, packed, exec);
+}
+
+static struct heed_gemm product_of(const struct heed_linear *r) {
+    struct heed_gemm product = product_with(&r->weights);
+    product.m = r->rows;
+    product.compute = r->compute;
+    product.a = r->input.data;
+    product.a_type = r->input.type;
+    product.lda = r->input.token_stride;
+    product.c = r->output.data;
+    product.c_type = r->output.type;
+    product.ldc = r->output.token_stride;
+    return product;
+}
+
+static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
+                                    int64_t stride) {
+    return (struct heed_region){.name = name,
+                                .data = data,
+                                .type = type,
+                                .any_type = true,
+                                .width = columns,
+                                .count = {1, 1, rows},
+                                .stride = {0, 0, stride},
+                                .stride_name = {"", "", ".token_stride"}};
+}
+
+/* Gate or residual: each element is read before it is written, so the output may be exactly there. */
+static enum heed_status check_view(const char *name, const struct heed_linear *r, const struct heed_input *input,
+                                   const struct heed_region *output) {
+    if (!input->data)
+        return HEED_OK;
+    struct heed_region region = region_of(name, input->data, input->type, r->rows, r->weights.outputs, input->token_stride);
+    if (heed_region_check(&region))
+        return HEED_INVALID_ARGUMENT;
+    if (r->output.data == input->data && r->output.type == input->type && r->output.token_stride == input->token_stride)
+        return HEED_OK;
+    return heed_region_check_apart(output, &region);
+}
+
+static enum heed_status check_epilogue(const struct heed_linear *r) {
+    const int64_t outputs = r->weights.outputs;
+    struct heed_region output = region_of("output", r->output.data, r->output.type, r->rows, outputs, r->output.token_stride);
+    struct heed_region bias =
+        region_of("weights.bias", r->weights.bias, HEED_F32, r->weights.bias && r->rows > 0, outputs, outputs);
+    if (heed_check_range("activation", (int64_t)r->activation, HEED_IDENTITY, HEED_SILU) || heed_region_check(&output) ||
+        heed_region_check(&bias) || heed_region_check_apart(&output, &bias) || check_view("gate", r, &r->gate, &output))
+        return HEED_INVALID_ARGUMENT;
+    return check_view("residual", r, &r->residual, &output);
+}
+
+static enum heed_status check(const struct heed_linear *r, struct heed_gemm *product) {
+    if (!r)
+        return heed_fail(HEED_INVALID_ARGUMENT, "linear is NULL");
+    *product = product_of(r);
+    return heed_gemm_check(product, &names) ? HEED_INVALID_ARGUMENT : check_epilogue(r);
+}
+
+/* NULL: there is none. */
+static const struct heed_epilogue *epilogue_of(const struct heed_linear *r, struct heed_epilogue *epilogue) {
+    *epilogue = (struct heed_epilogue){r->activation, r->weights.bias, r->gate, r->residual};
+    const bool any = r->activation != HEED_IDENTITY || r->weights.bias || r->gate.data || r->residual.data;
+    return any ? epilogue : NULL;
+}
+
+HEED_API int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const struct heed_exec *exec) {
+    struct heed_gemm product;
+    struct heed_epilogue epilogue;
+    return check(linear, &product) ? -1 : heed_gemm_workspace(&product, epilogue_of(linear, &epilogue), exec);
+}
+
+HEED_API enum heed_status heed_linear(const struct heed_linear *linear, const struct heed_exec *exec) {
+    struct heed_gemm product;
+    struct heed_epilogue epilogue;
+    return check(linear, &product) ? HEED_INVALID_ARGUMENT : heed_gemm_run(&product, epilogue_of(linear, &epilogue), exec);
+}
