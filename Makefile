@@ -49,7 +49,7 @@ TOOL_OBJ = $(call objects,examples/heed/*.c)
 TEST_OBJ = $(filter-out $(addprefix $(OBJ)/tests/,exp_sweep.o accuracy.o),$(call objects,tests/*.c))
 FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c tests/stored.c)
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
-EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
+EXAMPLES = $(addprefix $(B)/,$(basename $(call sources,examples/*.c examples/*.cc)))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
 VERSION := $(shell sed -n 's/^.define HEED_VERSION "\(.*\)"/\1/p' $(srcdir)/include/heed.h)
 SONAME = libheed.so.0
@@ -106,6 +106,7 @@ $(B)/tests/fuzz: LIBS += -fsanitize=fuzzer
 $(B)/tests/check-fuzz $(B)/tests/fuzz: LIBS += -pthread
 $(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
+$(B)/examples/attention_cxx: private CC = $(CXX)
 $(B)/heed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
@@ -210,7 +211,7 @@ install: all
 	$(call put,755,$(B)/heed,$(bindir))
 	$(call put,644,$(srcdir)/examples/heed/heed.1,$(mandir)/man1)
 check-install: all
-	+@CC='$(CC)' CXX='$(CXX)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_install.sh $(B)
+	+@CC='$(CC)' CXX='$(CXX)' LIBS='$(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_install.sh $(srcdir) $(B)
 # The recorded interface is x86-64's.  Before record-abi, or in a review of tests/abi.xml, check-abi says in words what has changed.
 check-abi: $(B)/libheed.so
 	$(if $(filter x86,$(ARCH)),abidiff --no-added-syms $(srcdir)/tests/abi.xml $<,@echo 'check-abi: the recorded interface is not of $(ARCH)')

@@ -12,11 +12,7 @@
 #include <string>
 #include <vector>
 
-/* In C++ a struct has a constructor of its name, which g++ thinks the function heed_gemm hides. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
 #include "heed.h"
-#pragma GCC diagnostic pop
 
 namespace bench {
 

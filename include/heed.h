@@ -21,6 +21,10 @@
 
 #ifdef __cplusplus
 extern "C" {
+#ifdef __GNUC__ /* g++ thinks that heed_gemm(), the function, hides the constructor of struct heed_gemm */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 #endif
 
 #define HEED_VERSION "0.1.0"
@@ -508,6 +512,9 @@ struct heed_info {
 enum heed_status heed_info(struct heed_info *info);
 
 #ifdef __cplusplus
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 }
 #endif
 

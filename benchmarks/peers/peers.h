@@ -13,11 +13,7 @@
 #include <utility>
 #include <vector>
 
-/* In C++ a struct has a constructor of its name, which g++ thinks the function heed_gemm hides. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
 #include "heed.h"
-#pragma GCC diagnostic pop
 
 namespace peers {
 
