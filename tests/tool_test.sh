@@ -13,6 +13,10 @@ test_commands() {
     says stdout 'Usage: heed'
     run 0 run --help
     says stdout 'Usage: heed'
+    options=$(grep -o -e '--[a-z-]*' stdout | sort -u)
+    for option in $options; do
+        sed 's/\\-/-/g' "$tests/../examples/heed/heed.1" | grep -qF -e "$option" || die "the manual page has no $option"
+    done
     run 0 --version
     says stdout 'heed '
     run 2
