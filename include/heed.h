@@ -410,6 +410,27 @@ struct heed_softmax {
 };
 enum heed_status heed_softmax(const struct heed_softmax *softmax, const struct heed_exec *exec);
 
+/* output row i = the sum of row ids[i] of each table, times its factor, in their order: the embedding of tokens, and where a model
+ * adds them, those of positions and token types (Devlin et al. 2019).  Sums are floats; an output of 16 bits is rounded once.
+ *
+ * Tables are of all types: HEED_I8 with a scale for each row, HEED_Q8_0 and HEED_Q4_0 in blocks along rows, so that columns and
+ * stride are multiples of 32. */
+struct heed_lookup {
+    const void *data;     /* [rows, columns] */
+    int64_t rows, stride; /* stride at least 0 */
+    enum heed_type type;
+    const float *scales; /* [rows] with HEED_I8, else NULL */
+    float factor;        /* 0: 1; finite (Gemma: sqrt(columns)) */
+    const int32_t *ids;  /* [rows of the output], each at least 0 and less than the table's rows */
+};
+struct heed_embedding {
+    int64_t rows, columns;
+    int64_t tables;
+    const struct heed_lookup *lookup;
+    struct heed_output output; /* of any type; batch_stride and head_stride are not used */
+};
+enum heed_status heed_embedding(const struct heed_embedding *embedding, const struct heed_exec *exec);
+
 /* With x = input + residual, row by row, over `columns` elements:
  *
  *   heed_layer_norm  output = (x - mean) / sqrt(variance + epsilon) * gain + bias, variance = mean((x - mean)^2) (Ba et al. 2016)

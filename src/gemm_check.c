@@ -80,15 +80,11 @@ static struct heed_region region_of_units(const char *name, const void *data, en
     return region;
 }
 
-static int64_t units_of(enum heed_type type, int64_t elements) {
-    return type_has_blocks(type) ? elements / TYPE_BLOCK * (type_span(type, TYPE_BLOCK) / type_bytes(type)) : elements;
-}
-
 /* op(b) as stored */
 static struct heed_region region_of_b(const struct heed_gemm *request, const struct heed_gemm_names *names) {
     const enum heed_type type = request->b_type;
     const int64_t rows = request->transpose_b ? request->n : request->k, columns = request->transpose_b ? request->k : request->n;
-    return region_of_units(names->b, request->b, type, rows, units_of(type, columns), units_of(type, request->ldb));
+    return region_of_units(names->b, request->b, type, rows, type_units(type, columns), type_units(type, request->ldb));
 }
 
 static enum heed_status check_scales(const struct heed_gemm *request, const struct heed_gemm_names *names,

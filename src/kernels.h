@@ -274,6 +274,8 @@ struct heed_kernels {
     void (*weights_row)(float *w, int64_t n, float max, float sum);
     /* y = softmax(factor * x) over n elements; y may be x. */
     void (*softmax_row)(const float *x, int64_t n, float factor, float *y);
+    /* y[i] = fma(x[i], factor, y[i]), x of any type, bytes and blocks too, of which there are whole ones. */
+    void (*add_scaled)(const void *x, enum heed_type type, int64_t n, float factor, float *y);
     void (*norm_row)(const struct heed_norm_row *row);
     void (*activation_row)(const struct heed_activation_row *row);
     /* Rotary embedding of n pairs: ya[i] = fma(a[i], cos[i], -(b[i] * sin[i])), yb[i] = fma(b[i], cos[i], a[i] * sin[i]); NaNs

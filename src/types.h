@@ -27,6 +27,11 @@ INLINE int64_t type_span(enum heed_type type, int64_t elements) {
     return elements * type_bytes(type);
 }
 
+/* What alignment counts by: elements, or for blocks the halves of floats that their scales are. */
+INLINE int64_t type_units(enum heed_type type, int64_t elements) {
+    return type_has_blocks(type) ? elements / TYPE_BLOCK * (type_span(type, TYPE_BLOCK) / type_bytes(type)) : elements;
+}
+
 INLINE const void *type_at(enum heed_type type, const void *data, int64_t index) {
     return (const char *)data + type_span(type, index);
 }

@@ -306,6 +306,7 @@ Suite *api_suite(void) {
     add_norm_refusals(tests);
     add_activate_refusals(tests);
     add_linear_refusals(tests);
+    add_embedding_refusals(tests);
     suite_add_tcase(suite, tests);
     return suite;
 }

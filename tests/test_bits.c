@@ -3,6 +3,8 @@
  * change of that file.
  *
  * HEED_TEST_WRITE_BITS=tests/bits.txt rewrites it.  The names, not the test seed, determine the data. */
+#include "bits.h"
+
 #include "cpu.h"
 #include "harness_kv.h"
 #include "harness_options.h"
@@ -23,13 +25,6 @@ static const struct bits {
     {NULL, 0},
 };
 
-/* One table's pass over all cases. */
-struct pass {
-    const struct heed_kernels *table;
-    size_t index; /* of the next case */
-    FILE *file;   /* where to write instead of comparing, or NULL */
-};
-
 /* Valgrind keeps denormals whatever the control register says, and so has other bits where they would be 0. */
 static bool keeps_denormals(void) {
     volatile float least = 0x1p-126f, half = 0.5f;
@@ -42,7 +37,7 @@ static bool keeps_denormals(void) {
     return kept;
 }
 
-static void take_in(struct pass *pass, const char *name, const float *result, int64_t n) {
+void take_in(struct pass *pass, const char *name, const float *result, int64_t n) {
     const struct bits *e = &expected[pass->index];
     uint64_t hash = hash_floats(result, n);
     if (pass->file) {
@@ -126,71 +121,6 @@ static void all_gemm_bits(struct pass *pass, enum heed_compute compute, const st
                                           .transpose_a = (s + m) % 2,
                                           .transpose_b = (s + m) / 2 % 2},
                       modes[m], exec);
-}
-
-static void all_softmax_bits(struct pass *pass, const struct heed_exec *exec) {
-    static const int64_t columns[] = {1, 2, 15, 64, 100, 255, 257, 1031};
-    static const enum fill modes[] = {FILL_NORMAL, FILL_EXP_LIMIT, FILL_EQUAL, FILL_SPIKE, FILL_MINUS_INF, FILL_NAN};
-    for (size_t s = 0; s < sizeof columns / sizeof *columns; s++) {
-        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-            char name[128];
-            int64_t n = columns[s], lengths[] = {n, n / 2, 0};
-            snprintf(name, sizeof name, "softmax/3x%" PRId64 "/%s", n, fill_name(modes[m]));
-            struct rng rng = rng_fixed(name);
-            float *x = new_filled(&rng, modes[m], 3 * n), *y = new_floats(3 * n), scale = m % 2 ? 0.0f : -0.3f;
-            struct heed_softmax softmax = {
-                .rows = 3, .columns = n, .scale = scale, .lengths = lengths, .input = x, .input_stride = n};
-            softmax.output = y;
-            softmax.output_stride = n;
-            ck_assert_msg(heed_softmax(&softmax, exec) == HEED_OK, "%s", heed_error_message());
-            take_in(pass, name, y, 3 * n);
-            free(x);
-            free(y);
-        }
-    }
-}
-
-static void all_norm_bits(struct pass *pass, const struct heed_exec *exec) {
-    static const int64_t columns[] = {1, 3, 16, 100, 257, 1031};
-    static const enum fill modes[] = {FILL_NORMAL, FILL_CANCEL, FILL_SPIKE, FILL_DENORMAL, FILL_NAN};
-    for (size_t s = 0; s < sizeof columns / sizeof *columns; s++)
-        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-            char name[128];
-            const int64_t n = columns[s];
-            const bool centers = (s + m) % 2;
-            snprintf(name, sizeof name, "%s/2x%" PRId64 "/%s", centers ? "layer_norm" : "rms_norm", n, fill_name(modes[m]));
-            struct rng rng = rng_fixed(name);
-            float *x = new_filled(&rng, modes[m], 2 * n), *gain = new_filled(&rng, FILL_NORMAL, n), *y = new_floats(2 * n);
-            struct heed_norm norm = {.rows = 2, .columns = n, .epsilon = 1e-5f, .input = x, .input_stride = n, .gain = gain};
-            norm.residual = m % 2 ? NULL : x + n, norm.bias = s % 2 ? NULL : gain;
-            norm.output = y, norm.output_stride = n;
-            ck_assert_msg((centers ? heed_layer_norm : heed_rms_norm)(&norm, exec) == HEED_OK, "%s", heed_error_message());
-            take_in(pass, name, y, 2 * n);
-            free(x);
-            free(gain);
-            free(y);
-        }
-}
-
-static void all_activation_bits(struct pass *pass, const struct heed_exec *exec) {
-    static const enum fill modes[] = {FILL_NORMAL, FILL_SPIKE, FILL_DENORMAL, FILL_NAN};
-    static const enum heed_activation activations[] = {HEED_RELU, HEED_GELU, HEED_GELU_TANH, HEED_SILU};
-    for (size_t a = 0; a < sizeof activations / sizeof *activations; a++)
-        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-            enum { N = 531 };
-            char name[128];
-            snprintf(name, sizeof name, "activation-%d/%s", (int)activations[a], fill_name(modes[m]));
-            struct rng rng = rng_fixed(name);
-            float *x = new_filled(&rng, modes[m], 4 * N), *y = new_floats(N);
-            struct heed_activate activate = {.rows = 1, .columns = N, .input = x, .output = y};
-            activate.activation = activations[a];
-            activate.bias = m % 2 ? x + N : NULL, activate.gate = m < 2 ? x + 2 * N : NULL,
-            activate.residual = m > 0 ? x + 3 * N : NULL;
-            ck_assert_msg(heed_activate(&activate, exec) == HEED_OK, "%s", heed_error_message());
-            take_in(pass, name, y, N);
-            free(x);
-            free(y);
-        }
 }
 
 static void attention_bits(struct pass *pass, const struct heed_attention *s, enum fill mode, const struct heed_exec *exec) {
@@ -362,6 +292,7 @@ static void all_bits(struct pass *pass) {
     all_gemm_bits(pass, HEED_COMPUTE_BF16, &exec);
     channel_bits(pass, &exec);
     all_weight_bits(pass, &exec);
+    all_embedding_bits(pass, &exec);
 }
 
 START_TEST(test_bits) {

@@ -23,6 +23,20 @@ static void store_row(const float *x, int64_t n, float factor, float *y) {
         v_store_n(y + i, v_one_nan(v_add(v_mul(v_load_n(x + i, n - i), v_set1(factor)), v_zero())), n - i);
 }
 
+/* A block at a time, so that the place of a vector in it is known. */
+INLINE void add_scaled_of(const enum heed_type type, const void *x, int64_t n, float factor, float *y) {
+    const vf by = v_set1(factor);
+    int64_t i = 0;
+    NO_UNROLL for (; i + TYPE_BLOCK <= n; i += TYPE_BLOCK) UNROLL for (int j = 0; j < TYPE_BLOCK; j += VF_LANES)
+        v_store(y + i + j, v_fma(load_at(type, type_at(type, x, i), j, VF_LANES), by, v_load(y + i + j)));
+    for (; i < n; i += VF_LANES)
+        v_store_n(y + i, v_fma(load_at(type, x, i, n - i), by, v_load_n(y + i, n - i)), n - i);
+}
+
+static void add_scaled(const void *x, enum heed_type type, int64_t n, float factor, float *y) {
+    WITH_ANY_TYPE(type, add_scaled_of(TYPE, x, n, factor, y));
+}
+
 static void fill(float *y, int64_t n, float value) {
     for (int64_t i = 0; i < n; i += VF_LANES)
         v_store_n(y + i, v_set1(value), n - i);

@@ -68,6 +68,7 @@ const struct heed_kernels TABLE = {
     .finish_rows = finish_rows,
     .weights_row = weights_row,
     .softmax_row = softmax_row,
+    .add_scaled = add_scaled,
     .norm_row = norm_row,
     .activation_row = activation_row,
     .rope = rope,

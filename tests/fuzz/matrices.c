@@ -16,17 +16,12 @@ static double *new_array(int64_t n) {
 
 bool is_large(int64_t a, int64_t b, int64_t c) { return (double)(a + 1) * (double)(b + 1) * (double)(c + 1) > 8e6; }
 
-/* Elements, or of types in blocks the halves that these are aligned to; without overflow, whatever the number. */
-static int64_t units_of(enum heed_type type, int64_t elements) {
-    return type_has_blocks(type) ? elements / TYPE_BLOCK * (type_span(type, TYPE_BLOCK) / 2) : elements;
-}
-
 struct rows typed_rows(const void *data, enum heed_type type, int64_t rows, int64_t columns, int64_t stride) {
     const size_t each = (size_t)type_bytes(type);
     return (struct rows){data,
                          {1, 1, rows},
-                         {0, 0, stride_bytes(units_of(type, stride), rows, each)},
-                         stride_bytes(units_of(type, columns), 2, each)};
+                         {0, 0, stride_bytes(type_units(type, stride), rows, each)},
+                         stride_bytes(type_units(type, columns), 2, each)};
 }
 
 struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_t stride) {
@@ -65,7 +60,7 @@ void *new_typed(struct input *in, struct memory *memory, const char *name, enum 
 /* Bytes, or blocks whose scales are numbers as a rule, else any bits. */
 static void *new_bytes(struct input *in, struct memory *memory, const char *name, enum heed_type type, int64_t rows,
                        int64_t columns, int64_t stride) {
-    const int64_t units = rows > 0 && columns > 0 ? units_of(type, (rows - 1) * stride + columns) : 0, each = type_bytes(type);
+    const int64_t units = rows > 0 && columns > 0 ? type_units(type, (rows - 1) * stride + columns) : 0, each = type_bytes(type);
     const bool any_scales = take_chance(in, 8);
     unsigned char *data = memory_new(memory, name, units, (size_t)each, in);
     struct rng rng = rng_seeded(take(in, 2));

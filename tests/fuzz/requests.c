@@ -117,6 +117,9 @@ void fuzz_request(struct input *in, const struct function *function, struct memo
 void fuzz_one(const uint8_t *data, size_t size) {
     struct input in = {.data = data, .size = size};
     switch (take_range(&in, 0, 15)) {
+    case 8:
+        fuzz_embedding(&in);
+        break;
     case 9:
         fuzz_linear(&in);
         break;
