@@ -218,6 +218,16 @@ check-abi: $(B)/libheed.so
 record-abi: $(B)/libheed.so
 	abidw --exported-interfaces-only --no-corpus-path --no-comp-dir-path --no-show-locs --drop-undefined-syms --no-elf-needed \
 	    --no-write-default-sizes --no-parameter-names $< | sed "s|path='.*/src/|path='src/|" >$(srcdir)/tests/abi.xml
+# What is committed, to be built where there is no git, which check-dist tries.
+DIST = heed-$(VERSION)
+dist:
+	@mkdir -p $(B)
+	git -C $(SOURCE) archive --prefix=$(DIST)/ -o $(abspath $(B)/$(DIST).tar.gz) HEAD
+check-dist: dist
+	rm -rf $(B)/$(DIST)
+	tar -xzf $(B)/$(DIST).tar.gz -C $(B)
+	cd $(B)/$(DIST) && ./configure $(if $(filter -Werror,$(WARNINGS)),--enable-werror) >/dev/null
+	+@$(MAKE) --no-print-directory -C $(B)/$(DIST) check-without-openmp
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,libheed.a libheed.so $(SONAME) pkgconfig/heed.pc) \
 	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
@@ -232,5 +242,5 @@ check-format:
 
 .PHONY: FORCE demo examples bench bench-short bench-static no-bench install uninstall format check-format check check-tests \
     accuracy no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
-    check-without-openmp check-install check-abi record-abi fuzz
+    check-without-openmp check-install check-abi record-abi dist check-dist fuzz
 endif
