@@ -113,6 +113,15 @@ static double count_flops(const struct heed_attention *request, bool most) {
     return per_pair * pairs;
 }
 
+/* With few rows the time is that of reading keys and values, two operations per element and row. */
+static int workers_for(const struct attention_plan *plan, int64_t tasks, double flops) {
+    const struct heed_attention *request = plan->request;
+    const int64_t queries =
+        request->query_starts ? ceil_div(request->query_tokens, max_i64(1, request->batch)) : request->query_tokens;
+    const double elements = flops / (2.0 * (double)max_i64(1, plan->group * queries));
+    return heed_schedule_workers(plan->exec, tasks, heed_schedule_work(flops, elements * (double)type_bytes(plan->key_type)));
+}
+
 /* Where the next `count` floats begin. */
 static int64_t take(int64_t *floats, int64_t count) {
     const int64_t at = *floats;
@@ -176,7 +185,7 @@ static void plan_sequences(struct attention_plan *plan) {
     plan->blocks = ceil_div(plan->group * queries, plan->block_rows);
     plan->tasks = plan->heads * (plan->splits > 1 ? plan->splits : plan->blocks);
     plan->flops = count_flops(request, false);
-    plan->workers = (int)min_i64(heed_schedule_workers(plan->exec, plan->tasks, plan->flops), plan->most_workers);
+    plan->workers = (int)min_i64(workers_for(plan, plan->tasks, plan->flops), plan->most_workers);
 }
 
 static void forget_strides(int64_t *batch, int64_t *head, int64_t *token, const int64_t count[3]) {
@@ -216,7 +225,7 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     if (plan->pairs && !plan->is_thin)
         plan->pack_keys = plan->pack_values = true;
     plan_scores(plan);
-    plan->most_workers = heed_schedule_workers(exec, INT64_MAX, count_flops(request, true));
+    plan->most_workers = workers_for(plan, INT64_MAX, count_flops(request, true));
     plan->block_rows = choose_block_rows(plan, rows);
     plan->splits = choose_splits(plan, rows);
     plan->keeps_states = plan->is_thin || plan->splits > 1 || request->states.output.data;

@@ -93,8 +93,9 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     if (heed_gemm_reads_ab(request))
         run.k = run.pairs ? round_up(request->k, 2) : request->k;
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)max_i64(run.k, 1);
-    run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, flops));
-    run.workers = heed_schedule_workers(exec, run.tasks, flops);
+    const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
+    run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, work));
+    run.workers = heed_schedule_workers(exec, run.tasks, work);
     run.block_columns = plan_block_columns(&run);
     run.block_k = plan_block_k(&run);
     run.block_rows = plan_block_rows(&run);

@@ -16,6 +16,9 @@ typedef bool heed_task_fn(void *context, int64_t task, int worker);
 enum heed_status heed_exec_check(const struct heed_exec *exec);
 /* Workers that a call may use: exec's wish, or all that OpenMP or the pool offers. */
 int heed_schedule_threads(const struct heed_exec *exec);
+/* The operations that a core does while it reads so many bytes, from a shared cache at best, if that takes longer than its flops.
+ */
+double heed_schedule_work(double flops, double bytes);
 /* Workers for `tasks` tasks of `flops` operations in all: 1 where waking a thread costs more than it saves. */
 int heed_schedule_workers(const struct heed_exec *exec, int64_t tasks, double flops);
 /* Runs fn(context, task, worker) for all tasks, lowest first as workers get free, and waits.  HEED_CANCELLED if exec or a task said
