@@ -17,8 +17,9 @@
 
 /* Work below which one thread is as quick: waking a second one takes 5 to 10 us, some 10^6 operations of one core. */
 #define FLOPS_WORTH_A_THREAD 2e6
-/* A row times weights is reading: 25 GB/s from L3 where 150 * 10^9 operations could be done. */
-#define FLOPS_PER_BYTE 6.0
+/* A row times weights is reading: 12 to 25 GB/s from memory and L3 where 150 * 10^9 operations could be done.  So 250 kB are worth
+ * a thread: from memory 256 x 256 floats take 24 us on one and 17 on two. */
+#define FLOPS_PER_BYTE 8.0
 
 struct run {
     _Atomic int64_t next;

@@ -77,3 +77,8 @@ for way in $ways; do
 done
 echo "check_install: $count programs built against the installed library, in C and C++, print the same:"
 cat package_shared_c.out
+
+cd "$OLDPWD"
+${MAKE:-make} -s uninstall DESTDIR="$root" PREFIX=/usr
+left=$(find "$root" ! -type d)
+[ -z "$left" ] || { echo "check_install: make uninstall leaves $left" >&2; exit 1; }
