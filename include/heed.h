@@ -317,8 +317,8 @@ enum heed_status heed_merge_states(const struct heed_merge *merge, const struct 
  * row `position` of the tables,
  *   x'[a] = x[a] * c[i] - x[b] * s[i],  x'[b] = x[b] * c[i] + x[a] * s[i],
  * a = i, b = i + pairs (half-split: GPT-NeoX, Llama in Hugging Face), or a = 2 i, b = 2 i + 1 (interleaved: GPT-J).  The tables are
- * the caller's: scaled frequencies are scaled there. */
-struct heed_rope {
+ * the caller's, or heed_rope_fill's: scaled frequencies are scaled there. */
+struct heed_rope_tables {
     int64_t pairs;        /* 0: none */
     const float *cos;     /* [positions][pairs], rows table_stride apart */
     const float *sin;     /* the same */
@@ -326,6 +326,36 @@ struct heed_rope {
     int64_t positions;    /* rows of the tables */
     bool interleaved;
 };
+
+/* Turns the token at position positions[b] + t of sequence b, which is token t of it: queries, or keys that no cache takes in; the
+ * bits are those of keys that heed_kv_append turns.  With starts, as query_starts of heed_attention, sequence b has the tokens
+ * starts[b] ... starts[b + 1] - 1 of packed tensors; rows of the output that belong to no sequence are not written.  Elements after
+ * the turned ones are copied; a NaN among them stays as it is where the output is of floats.  output may be exactly input (same
+ * pointer, strides and type). */
+struct heed_rope {
+    int64_t batch, num_heads;
+    int64_t tokens; /* of each sequence; with starts: of all */
+    int64_t head_dim;
+    const int64_t *starts;    /* NULL: batched */
+    const int64_t *positions; /* [batch]: of each sequence's first token; NULL: 0 for all */
+    struct heed_rope_tables tables;
+    struct heed_input input;   /* [batch, num_heads, tokens, head_dim], of any type */
+    struct heed_output output; /* the same */
+};
+enum heed_status heed_rope(const struct heed_rope *rope, const struct heed_exec *exec);
+
+/* Fills the tables, with the same bits on every machine, which the sines of C libraries differ in: row r has scale * cos(angle) and
+ * scale * sin(angle) of angle = (first + r) * frequency. */
+struct heed_rope_fill {
+    int64_t pairs, positions; /* positions: rows */
+    int64_t first;            /* position of the first row, at least 0 */
+    const float *frequencies; /* [pairs], radians from one position to the next; NULL: base^(-i / pairs), rounded to float */
+    double base;              /* finite and more than 0 where frequencies is NULL, 10000 as a rule; else not looked at */
+    float scale;              /* 0: 1; finite (YaRN: its attention factor) */
+    float *cos, *sin;         /* [positions][pairs], rows table_stride apart */
+    int64_t table_stride;     /* at least pairs */
+};
+enum heed_status heed_rope_fill(const struct heed_rope_fill *fill, const struct heed_exec *exec);
 
 /* Writes the keys and values of new tokens to a cache: token t of sequence b to position positions[b] + t.  Only the slots of these
  * tokens are written; of more tokens than the pages of a sequence hold, the last ones.  With starts, as query_starts of
@@ -341,12 +371,12 @@ struct heed_rope {
  * integers of 0, so that its scores, or outputs that it is part of, are NaN. */
 struct heed_kv_append {
     int64_t batch;
-    int64_t tokens;           /* of each sequence; with starts: of all */
-    const int64_t *starts;    /* NULL: batched */
-    const int64_t *positions; /* [batch]: of each sequence's first new token; NULL: 0 for all */
-    struct heed_rope rope;    /* turns keys on their way */
-    struct heed_input key;    /* [batch, num_kv_heads, tokens, head_dim], of any type */
-    struct heed_input value;  /* [batch, num_kv_heads, tokens, value_dim], of any type */
+    int64_t tokens;               /* of each sequence; with starts: of all */
+    const int64_t *starts;        /* NULL: batched */
+    const int64_t *positions;     /* [batch]: of each sequence's first new token; NULL: 0 for all */
+    struct heed_rope_tables rope; /* turns keys on their way */
+    struct heed_input key;        /* [batch, num_kv_heads, tokens, head_dim], of any type */
+    struct heed_input value;      /* [batch, num_kv_heads, tokens, value_dim], of any type */
     const struct heed_kv_cache *cache;
 };
 enum heed_status heed_kv_append(const struct heed_kv_append *append, const struct heed_exec *exec);

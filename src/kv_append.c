@@ -7,12 +7,14 @@
 #include "dispatch.h"
 #include "kernels.h"
 #include "kv_cache.h"
+#include "rope.h"
 #include "schedule.h"
 
 enum {
     TASK_TOKENS = 64, /* of one head: some 64 KiB read and written */
     GROUP = 16,       /* tokens that are stored at once: every panel has a multiple of them, every page too */
-    PIECE = 64        /* elements of a group's tokens, or pairs of them, that are turned or rounded at once: 4 KiB of floats */
+    PIECE =
+        HEED_ROPE_PIECE /* elements of a group's tokens, or pairs of them, that are turned or rounded at once: 4 KiB of floats */
 };
 /* An element costs about as much time as this many operations of a product. */
 #define FLOPS_PER_ELEMENT 32.0
@@ -21,6 +23,7 @@ struct append_run {
     const struct heed_kv_append *request;
     const struct heed_kernels *kernels;
     struct kv_layout layout;
+    struct heed_sequences sequences;
     int64_t first, total; /* tokens of all sequences */
 };
 
@@ -35,28 +38,11 @@ struct group {
     const float *channel_scales;      /* of the head; NULL: none */
 };
 
-static void split_pairs(const float *x, int64_t n, float *a, float *b) {
-    for (int64_t i = 0; i < n; i++) {
-        a[i] = x[2 * i];
-        b[i] = x[2 * i + 1];
-    }
-}
-
 /* Pairs [from, from + n) of token t of a group. */
 static void turn(const struct append_run *run, const struct group *group, int t, int64_t from, int64_t n, float *a, float *b) {
-    const struct heed_rope *rope = &run->request->rope;
     const struct heed_input *view = &run->request->key;
     const void *key = type_at(view->type, group->key, t * view->token_stride);
-    const int64_t row = (group->position + t) * rope->table_stride + from;
-    float pairs[2 * PIECE];
-    if (rope->interleaved) {
-        run->kernels->widen_rows(type_at(view->type, key, 2 * from), view->type, 0, 1, 2 * n, pairs, 0);
-        split_pairs(pairs, n, a, b);
-    } else {
-        run->kernels->widen_rows(type_at(view->type, key, from), view->type, 0, 1, n, a, 0);
-        run->kernels->widen_rows(type_at(view->type, key, from + rope->pairs), view->type, 0, 1, n, b, 0);
-    }
-    run->kernels->rope(a, b, rope->cos + row, rope->sin + row, n, a, b);
+    heed_rope_turn(&run->request->rope, run->kernels, key, view->type, group->position + t, from, n, a, b);
 }
 
 /* Elements of all keys or values of a group, n of each, in rows ld apart. */
@@ -143,7 +129,7 @@ static void store_lines(const struct append_run *run, const struct group *group,
 
 /* The first 2 * rope.pairs elements of all keys of a group are measured, or stored. */
 static void take_turned(const struct append_run *run, const struct group *group, bool measures, float *factors) {
-    const struct heed_rope *rope = &run->request->rope;
+    const struct heed_rope_tables *rope = &run->request->rope;
     const int64_t step = rope->interleaved ? 2 : 1, other = rope->interleaved ? 1 : rope->pairs;
     for (int64_t from = 0; from < rope->pairs; from += PIECE) {
         const int64_t n = min_i64(PIECE, rope->pairs - from);
@@ -210,10 +196,10 @@ static const void *row_of(const struct heed_kv_append *request, const struct hee
 static void append_tokens(const struct append_run *run, int64_t b, int64_t head, int64_t from, int64_t to) {
     const struct heed_kv_append *request = run->request;
     const struct heed_kv_cache *cache = request->cache;
-    const int64_t tokens = append_begin(request, b + 1) - append_begin(request, b);
+    const int64_t tokens = sequences_begin(&run->sequences, b + 1) - sequences_begin(&run->sequences, b);
     struct group group;
     for (int64_t t = max_i64(from, tokens - kv_capacity(cache)); t < to; t += group.count) {
-        group.position = append_position(request, b) + t;
+        group.position = sequences_position(&run->sequences, b) + t;
         group.count = (int)min_i64(to - t, GROUP - group.position % GROUP);
         group.key = row_of(request, &request->key, b, head, t);
         group.value = row_of(request, &request->value, b, head, t);
@@ -228,19 +214,6 @@ static void append_tokens(const struct append_run *run, int64_t b, int64_t head,
     }
 }
 
-/* The sequence that token number `token` belongs to. */
-static int64_t sequence_of(const struct heed_kv_append *request, int64_t token) {
-    int64_t low = 0, high = request->batch;
-    while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        if (append_begin(request, middle) <= token)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static bool run_task(void *context, int64_t task, int worker) {
     const struct append_run *run = context;
     const struct heed_kv_append *request = run->request;
@@ -249,8 +222,8 @@ static bool run_task(void *context, int64_t task, int worker) {
     int64_t token = run->first + run_begin;
     (void)worker;
     while (token < end) {
-        const int64_t b = sequence_of(request, token), begin = append_begin(request, b);
-        const int64_t to = min_i64(end, append_begin(request, b + 1));
+        const int64_t b = sequences_of(&run->sequences, token), begin = sequences_begin(&run->sequences, b);
+        const int64_t to = min_i64(end, sequences_begin(&run->sequences, b + 1));
         append_tokens(run, b, head, token - begin, to - begin);
         token = to;
     }
@@ -274,8 +247,9 @@ HEED_API enum heed_status heed_kv_append(const struct heed_kv_append *append, co
         status = heed_kernels_for(exec, &run.kernels);
     if (status)
         return status;
-    run.first = append_begin(append, 0);
-    run.total = append_begin(append, append->batch) - run.first;
+    run.sequences = append_sequences(append);
+    run.first = sequences_begin(&run.sequences, 0);
+    run.total = sequences_begin(&run.sequences, append->batch) - run.first;
     if (run.total == 0 || append->cache->num_kv_heads == 0)
         return HEED_OK;
     heed_kv_layout(append->cache, &run.layout);

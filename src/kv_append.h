@@ -6,14 +6,10 @@
 
 #include "heed.h"
 #include "internal.h"
+#include "sequences.h"
 
-/* Tokens are numbered through all sequences; this is the first of sequence b, and one past the last of sequence b - 1. */
-INLINE int64_t append_begin(const struct heed_kv_append *request, int64_t b) {
-    return request->starts ? request->starts[b] : b * request->tokens;
-}
-
-INLINE int64_t append_position(const struct heed_kv_append *request, int64_t b) {
-    return request->positions ? request->positions[b] : 0;
+INLINE struct heed_sequences append_sequences(const struct heed_kv_append *request) {
+    return (struct heed_sequences){request->batch, request->tokens, request->starts, request->positions};
 }
 
 enum heed_status heed_kv_append_check(const struct heed_kv_append *request);

@@ -96,5 +96,6 @@ void add_norm_refusals(TCase *tests);
 void add_activate_refusals(TCase *tests);
 void add_linear_refusals(TCase *tests);
 void add_embedding_refusals(TCase *tests);
+void add_rope_refusals(TCase *tests);
 
 #endif

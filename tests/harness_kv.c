@@ -127,7 +127,7 @@ void kv_put_value(const struct heed_kv_cache *c, int64_t b, int64_t h, int64_t p
         put(c->value_type, kv_value_at(c, b, h, position, d), d < c->value_dim ? value[d] : 0.0f, scale);
 }
 
-static void turn_plainly(const struct heed_rope *rope, int64_t position, float *x) {
+void turn_plainly(const struct heed_rope_tables *rope, int64_t position, float *x) {
     for (int64_t i = 0; i < rope->pairs; i++) {
         float *a = rope->interleaved ? x + 2 * i : x + i, *b = rope->interleaved ? a + 1 : a + rope->pairs;
         const float c = rope->cos[position * rope->table_stride + i], s = rope->sin[position * rope->table_stride + i];
@@ -143,7 +143,7 @@ static void append_token(const struct append_case *c, const struct heed_kv_cache
     for (int64_t h = 0; h < cache->num_kv_heads; h++) {
         const int64_t from = (batch * cache->num_kv_heads + h) * c->append.tokens + row;
         float *x = copy_floats(c->key + from * cache->head_dim, cache->head_dim);
-        struct heed_rope rope = c->append.rope;
+        struct heed_rope_tables rope = c->append.rope;
         rope.cos = c->cos;
         rope.sin = c->sin;
         turn_plainly(&rope, position, x);
@@ -210,7 +210,7 @@ static int64_t *any_starts(struct rng *rng, int64_t batch, int64_t most, int64_t
 }
 
 static void any_rope(struct rng *rng, int64_t positions, struct append_case *c) {
-    struct heed_rope *rope = &c->append.rope;
+    struct heed_rope_tables *rope = &c->append.rope;
     if (rng_range(rng, 0, 3) == 0)
         return;
     rope->pairs = rng_range(rng, 0, 2) ? c->cache.head_dim / 2 : rng_range(rng, 0, c->cache.head_dim / 2);

@@ -35,6 +35,8 @@ struct append_case any_append_case(struct rng *rng);
 void free_append_case(struct append_case *c);
 void describe_append(const struct append_case *c, const char *isa);
 
+/* Turns one row. */
+void turn_plainly(const struct heed_rope_tables *rope, int64_t position, float *x);
 /* Writes the tokens to a cache at data, one after another. */
 void append_plainly(const struct append_case *c, float *data);
 /* Runs the case on POISON between guard pages, checks everything but the values, and takes the whole memory of the cache. */

@@ -68,12 +68,14 @@ int main(void) {
     report_crashes();
     /* dispatch comes first: without forks its children must be born before anything has read HEED_ISA */
     Suite *(*const suites[])(void) = {
-        dispatch_suite,      cache_sizes_suite, harness_suite,      reference_suite,     kernels_suite,
-        gemm_suite,          gemm_types_suite,  gemm_weights_suite, linear_suite,        softmax_suite,
-        norm_suite,          activate_suite,    embedding_suite,    attention_suite,     attention_small_suite,
-        kv_cache_suite,      kv_channels_suite, options_suite,      options_parts_suite, options_hidden_suite,
-        options_edges_suite, accuracy_suite,    formats_suite,      environment_suite,   bits_suite,
-        threads_suite,       api_suite,         seeds_suite,        conformance_suite,
+        dispatch_suite,       cache_sizes_suite,   harness_suite,    reference_suite,
+        kernels_suite,        gemm_suite,          gemm_types_suite, gemm_weights_suite,
+        linear_suite,         softmax_suite,       norm_suite,       activate_suite,
+        embedding_suite,      rope_suite,          attention_suite,  attention_small_suite,
+        kv_cache_suite,       kv_channels_suite,   options_suite,    options_parts_suite,
+        options_hidden_suite, options_edges_suite, accuracy_suite,   formats_suite,
+        environment_suite,    bits_suite,          threads_suite,    api_suite,
+        seeds_suite,          conformance_suite,
     };
     SRunner *runner = srunner_create(NULL);
     for (size_t i = 0; i < sizeof suites / sizeof *suites; i++)

@@ -17,6 +17,7 @@ Suite *softmax_suite(void);
 Suite *norm_suite(void);
 Suite *activate_suite(void);
 Suite *embedding_suite(void);
+Suite *rope_suite(void);
 Suite *attention_suite(void);
 Suite *attention_small_suite(void);
 Suite *kv_cache_suite(void);

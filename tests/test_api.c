@@ -307,6 +307,7 @@ Suite *api_suite(void) {
     add_activate_refusals(tests);
     add_linear_refusals(tests);
     add_embedding_refusals(tests);
+    add_rope_refusals(tests);
     suite_add_tcase(suite, tests);
     return suite;
 }

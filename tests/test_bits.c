@@ -293,6 +293,7 @@ static void all_bits(struct pass *pass) {
     channel_bits(pass, &exec);
     all_weight_bits(pass, &exec);
     all_embedding_bits(pass, &exec);
+    all_rope_bits(pass, &exec);
 }
 
 START_TEST(test_bits) {

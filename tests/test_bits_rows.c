@@ -101,3 +101,29 @@ void all_embedding_bits(struct pass *pass, const struct heed_exec *exec) {
         free(y);
     }
 }
+
+/* Tables, from near and far positions, and rows that they turn. */
+void all_rope_bits(struct pass *pass, const struct heed_exec *exec) {
+    enum { TOKENS = 40, PAIRS = 33, WIDTH = 70 };
+    for (int i = 0; i < 6; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "rope/%d", i);
+        struct rng rng = rng_fixed(name);
+        float *tables = new_floats(2 * TOKENS * PAIRS), *x = new_filled(&rng, i < 4 ? FILL_NORMAL : FILL_NAN, TOKENS * WIDTH);
+        struct heed_rope_fill fill = {.pairs = PAIRS, .positions = TOKENS, .base = i < 3 ? 10000 : 500000, .table_stride = PAIRS};
+        fill.first = i % 2 ? 1000003 : 0;
+        fill.scale = i < 2 ? 0.0f : 1.1386294f;
+        fill.cos = tables, fill.sin = tables + TOKENS * PAIRS;
+        ck_assert_msg(heed_rope_fill(&fill, exec) == HEED_OK, "%s", heed_error_message());
+        take_in(pass, name, tables, 2 * TOKENS * PAIRS);
+        struct heed_rope rope = {.batch = 1, .num_heads = 1, .tokens = TOKENS, .head_dim = WIDTH};
+        rope.tables = (struct heed_rope_tables){PAIRS, fill.cos, fill.sin, PAIRS, TOKENS, i % 2};
+        rope.input = (struct heed_input){.data = x, .token_stride = WIDTH};
+        rope.output = (struct heed_output){.data = x, .token_stride = WIDTH};
+        ck_assert_msg(heed_rope(&rope, exec) == HEED_OK, "%s", heed_error_message());
+        snprintf(name, sizeof name, "rope/%d/turned", i);
+        take_in(pass, name, x, TOKENS * WIDTH);
+        free(tables);
+        free(x);
+    }
+}

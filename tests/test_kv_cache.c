@@ -360,7 +360,7 @@ START_TEST(test_kv_append_legal) {
     ACCEPTED((r.tokens = 0, r.key.data = r.value.data = NULL, c->pages_per_sequence = 0));
     ACCEPTED((r.tokens = 0, r.batch = INT64_MAX - 1, c->table_stride = 0, r.positions = NULL));
     ACCEPTED((c->num_kv_heads = 0, r.key.data = r.value.data = NULL));
-    ACCEPTED((r.rope = (struct heed_rope){.positions = -1}, (void)0));
+    ACCEPTED((r.rope = (struct heed_rope_tables){.positions = -1}, (void)0));
     ACCEPTED((r.positions = NULL, c->page_table = NULL));
 }
 END_TEST

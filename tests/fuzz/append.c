@@ -201,7 +201,7 @@ static void must_be_row(enum heed_type type, const char *stored, int64_t apart, 
 }
 
 static float element_of_key(const struct heed_kv_append *r, const struct token *token, int64_t d) {
-    const struct heed_rope *rope = &r->rope;
+    const struct heed_rope_tables *rope = &r->rope;
     if (d >= 2 * rope->pairs)
         return fuzz_value(r->key.type, token->key, d);
     const int64_t i = rope->interleaved ? d / 2 : d % rope->pairs;
@@ -322,7 +322,7 @@ static void make_tokens(struct input *in, struct memory *memory, struct heed_kv_
 }
 
 static void make_rope(struct input *in, struct memory *memory, struct heed_kv_append *r) {
-    struct heed_rope *rope = &r->rope;
+    struct heed_rope_tables *rope = &r->rope;
     if (take_chance(in, 2))
         return;
     rope->pairs = take_range(in, 0, r->cache->head_dim / 2);

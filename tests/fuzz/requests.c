@@ -117,6 +117,12 @@ void fuzz_request(struct input *in, const struct function *function, struct memo
 void fuzz_one(const uint8_t *data, size_t size) {
     struct input in = {.data = data, .size = size};
     switch (take_range(&in, 0, 15)) {
+    case 6:
+        fuzz_rope_fill(&in);
+        break;
+    case 7:
+        fuzz_rope(&in);
+        break;
     case 8:
         fuzz_embedding(&in);
         break;
