@@ -549,6 +549,31 @@ enum heed_status heed_linear(const struct heed_linear *linear, const struct heed
 /* As heed_gemm_workspace_bytes. */
 int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const struct heed_exec *exec);
 
+/* A layer of multi-head attention (Vaswani et al. 2017, section 3.2.2), on rows of tokens:
+ *
+ *   query, key, value = input qkv^T + bias, whose columns are [num_heads][head_dim], [num_kv_heads][head_dim] and
+ *                       [num_kv_heads][value_dim], in this order
+ *   output = attention(query, key, value) out^T + bias + residual
+ *
+ * with the bits of heed_linear, heed_kv_append, heed_attention and heed_linear one after another, and floats between them.
+ * `attention` has the sizes, the options, and compute for all products.  Its query, key, value and output are the layer's own, and
+ * without a cache key_tokens and key_starts too: each sequence attends to itself.  With a cache, keys and values are appended at
+ * positions first, and seen then: key_tokens, key_lengths and offsets count them.  What else it can hand out must be NULL.
+ * Rows are all tokens of a sequence after those of the one before, batch * query_tokens; or query_tokens with query_starts, which
+ * then begin at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from all of them. */
+struct heed_attention_layer {
+    struct heed_attention attention;
+    const int64_t *positions;   /* [batch], with a cache: of each sequence's first token; NULL: 0 for all */
+    struct heed_weights qkv;    /* from the width of input */
+    struct heed_weights out;    /* from num_heads * value_dim to the width of output */
+    struct heed_input input;    /* of any type; data, token_stride and type count, as in heed_linear */
+    struct heed_input residual; /* data NULL: 0 */
+    struct heed_output output;
+};
+enum heed_status heed_attention_layer(const struct heed_attention_layer *layer, const struct heed_exec *exec);
+/* As heed_gemm_workspace_bytes. */
+int64_t heed_attention_layer_workspace_bytes(const struct heed_attention_layer *layer, const struct heed_exec *exec);
+
 /* What heed sees of this machine.  Strings belong to heed and live as long as the program. */
 struct heed_info {
     const char *isa;         /* what a call without heed_exec.isa uses */

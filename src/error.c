@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -14,6 +15,12 @@ enum heed_status heed_fail(enum heed_status status, const char *format, ...) {
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     return status;
+}
+
+void heed_fail_in(const char *part) {
+    char step[sizeof message];
+    memcpy(step, message, sizeof step);
+    heed_fail(HEED_OK, "%s: %s", part, step);
 }
 
 HEED_API const char *heed_error_message(void) { return message; }

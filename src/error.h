@@ -6,5 +6,7 @@
 
 /* Sets heed_error_message() and returns status. */
 enum heed_status heed_fail(enum heed_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Puts "part: " before the message of a step that has failed. */
+void heed_fail_in(const char *part);
 
 #endif

@@ -20,6 +20,7 @@ Suite *embedding_suite(void);
 Suite *rope_suite(void);
 Suite *attention_suite(void);
 Suite *attention_small_suite(void);
+Suite *attention_layer_suite(void);
 Suite *kv_cache_suite(void);
 Suite *kv_channels_suite(void);
 Suite *options_suite(void);

@@ -1,4 +1,4 @@
-/* Bad requests of heed_linear and heed_pack_weights, and workspaces that do not do. */
+/* Bad requests of heed_linear, heed_pack_weights and heed_attention_layer, and workspaces that do not do. */
 #include "api_common.h"
 
 #include <stdlib.h>
@@ -102,9 +102,71 @@ START_TEST(test_api_workspace) {
 }
 END_TEST
 
+/* Two sequences of 3 tokens, 2 heads on 1, from 6 columns to 6. */
+static struct heed_attention_layer legal_attention_layer(void) {
+    struct heed_attention_layer r = {
+        .qkv = {.outputs = 2 * 4 + 4 + 3, .inputs = 6, .data = memory, .stride = 6, .bias = memory + 340},
+        .out = {.outputs = 6, .inputs = 6, .data = memory + 96, .stride = 6},
+        .input = {.data = memory + 140, .token_stride = 6},
+        .residual = {.data = memory + 180, .token_stride = 6},
+        .output = {.data = memory + 220, .token_stride = 6}};
+    r.attention.batch = 2, r.attention.query_tokens = 3;
+    r.attention.num_heads = 2, r.attention.num_kv_heads = 1;
+    r.attention.head_dim = 4, r.attention.value_dim = 3;
+    return r;
+}
+
+static struct heed_attention_layer cached_attention_layer(void) {
+    struct heed_attention_layer r = legal_attention_layer();
+    cache.num_kv_heads = 1, cache.value_dim = 3;
+    r.attention.cache = &cache;
+    r.attention.key_tokens = 3;
+    return r;
+}
+#define legal_cached_layer cached_attention_layer
+#define heed_cached_layer  heed_attention_layer
+
+START_TEST(test_api_attention_layer_refuses) {
+    prepare();
+    must_refuse(heed_attention_layer(NULL, NULL), HEED_INVALID_ARGUMENT, "layer", "NULL", "NULL");
+    ck_assert_int_eq(heed_attention_layer_workspace_bytes(NULL, NULL), -1);
+    must_refuse(heed_attention_layer(&(struct heed_attention_layer){0}, &(struct heed_exec){.threads = -1}), HEED_INVALID_ARGUMENT,
+                "exec.threads", "-1", "exec");
+    REFUSED(attention_layer, r.attention.batch = -1, "attention: batch", "-1");
+    REFUSED(attention_layer, r.attention.head_dim = 0, "attention: head_dim", "0");
+    REFUSED(attention_layer, r.attention.query_tokens = INT64_MAX / 2, "query_tokens", "4611686018427387903");
+    REFUSED(attention_layer, r.attention.softcap = -1, "attention: softcap", "-1");
+    REFUSED(attention_layer, r.attention.lse.data = memory, "attention: ", "lse");
+    REFUSED(attention_layer, (r.attention.query_starts = numbers.key_starts, r.attention.query_tokens = 6), "query_starts", "5");
+    REFUSED(attention_layer, r.qkv.outputs = 16, "qkv.outputs", "15");
+    REFUSED(attention_layer, r.out.inputs = 5, "out.inputs", "6");
+    REFUSED(attention_layer, r.qkv.stride = 5, "qkv: weights.stride", "5");
+    REFUSED(attention_layer, r.out.data = NULL, "out: weights.data", "NULL");
+    REFUSED(attention_layer, r.input.data = NULL, "qkv: input", "NULL");
+    REFUSED(attention_layer, r.output.token_stride = 5, "out: output.token_stride", "5");
+    REFUSED(attention_layer, r.residual.data = memory + 219, "out: output", "residual");
+    REFUSED(attention_layer, r.attention.batch = 8, "out: ", "overlap");
+    REFUSED(cached_layer, cache.num_kv_heads = 2, "attention: cache.num_kv_heads", "2");
+    REFUSED(cached_layer, r.input.data = cache.data, "cache", "input");
+    REFUSED(cached_layer, r.output.data = cache.data, "cache", "output");
+}
+END_TEST
+
+START_TEST(test_api_attention_layer_accepts) {
+    prepare();
+    ACCEPTED(attention_layer, (void)0);
+    ACCEPTED(attention_layer, r.output.data = memory + 140);
+    ACCEPTED(attention_layer, (r.attention.batch = 0, r.output.data = NULL, r.input.data = NULL));
+    ACCEPTED(attention_layer, r.attention.query_tokens = 0);
+    ACCEPTED(cached_layer, (void)0);
+}
+END_TEST
+
 void add_linear_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_linear_refuses);
     tcase_add_test(tests, test_api_linear_accepts);
     tcase_add_test(tests, test_api_pack_weights);
     tcase_add_test(tests, test_api_workspace);
+    tcase_add_test(tests, test_api_attention_layer_refuses);
+    tcase_add_test(tests, test_api_attention_layer_accepts);
 }

@@ -171,15 +171,16 @@ struct rows matrix_rows(const float *data, int64_t rows, int64_t columns, int64_
 float *new_matrix(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns, int64_t stride,
                   enum fill mode);
 
-void fuzz_gemm(struct input *in);      /* matrices.c */
-void fuzz_softmax(struct input *in);   /* matrices.c */
-void fuzz_linear(struct input *in);    /* linear.c */
-void fuzz_norm(struct input *in);      /* rows.c */
-void fuzz_activate(struct input *in);  /* rows.c */
-void fuzz_embedding(struct input *in); /* embedding.c */
-void fuzz_rope(struct input *in);      /* rope.c */
-void fuzz_rope_fill(struct input *in); /* rope.c */
-void fuzz_append(struct input *in);    /* append.c */
-void fuzz_merge(struct input *in);     /* merge.c */
+void fuzz_gemm(struct input *in);            /* matrices.c */
+void fuzz_softmax(struct input *in);         /* matrices.c */
+void fuzz_linear(struct input *in);          /* linear.c */
+void fuzz_attention_layer(struct input *in); /* linear.c */
+void fuzz_norm(struct input *in);            /* rows.c */
+void fuzz_activate(struct input *in);        /* rows.c */
+void fuzz_embedding(struct input *in);       /* embedding.c */
+void fuzz_rope(struct input *in);            /* rope.c */
+void fuzz_rope_fill(struct input *in);       /* rope.c */
+void fuzz_append(struct input *in);          /* append.c */
+void fuzz_merge(struct input *in);           /* merge.c */
 
 #endif

@@ -1,4 +1,4 @@
-/* heed_linear, with heed_pack_weights, alone or in the caller's workspace. */
+/* heed_linear, with heed_pack_weights, and heed_attention_layer, in the caller's workspace. */
 #include "fuzz.h"
 #include "internal.h"
 #include "types.h"
@@ -19,8 +19,8 @@ static enum heed_status call_linear(const void *request, const struct heed_exec 
     return status;
 }
 
-static struct rows view_rows(const struct heed_linear *r, const struct heed_input *view, int64_t columns) {
-    return typed_rows(view->data, view->type, view->data ? r->rows : 0, columns, view->token_stride);
+static struct rows view_rows(const struct heed_input *view, int64_t rows, int64_t columns) {
+    return typed_rows(view->data, view->type, view->data ? rows : 0, columns, view->token_stride);
 }
 
 static struct rows weight_rows(const struct heed_weights *w) {
@@ -29,8 +29,15 @@ static struct rows weight_rows(const struct heed_weights *w) {
 }
 
 /* What the output is exactly has no role of its own. */
-static bool is_output(const struct heed_linear *r, const struct heed_input *view) {
-    return view->data == r->output.data && view->token_stride == r->output.token_stride && view->type == r->output.type;
+static bool is_output(const struct heed_output *output, const struct heed_input *view) {
+    return view->data == output->data && view->token_stride == output->token_stride && view->type == output->type;
+}
+
+static enum marked mark_inputs(struct memory *memory, const struct rows *inputs, int count) {
+    enum marked marked = MARKED;
+    for (int i = 0; i < count && marked == MARKED; i++)
+        marked = inputs[i].width > 0 && inputs[i].count[2] > 0 ? memory_mark(memory, &inputs[i], ROLE_INPUT) : MARKED;
+    return marked;
 }
 
 static enum marked mark_linear(struct memory *memory, const void *request) {
@@ -41,16 +48,14 @@ static enum marked mark_linear(struct memory *memory, const void *request) {
     if (is_large(r->rows, w->outputs, w->inputs))
         return MARKED_OUTSIDE;
     const struct rows inputs[] = {
-        view_rows(r, &r->input, w->inputs),
+        view_rows(&r->input, r->rows, w->inputs),
         weight_rows(w),
         matrix_rows(w->scales, 1, w->inputs > 0 && w->type == HEED_I8 ? w->outputs : 0, 0),
         matrix_rows(w->bias, 1, w->bias ? w->outputs : 0, 0),
-        view_rows(r, &r->gate, is_output(r, &r->gate) ? 0 : w->outputs),
-        view_rows(r, &r->residual, is_output(r, &r->residual) ? 0 : w->outputs),
+        view_rows(&r->gate, r->rows, is_output(&r->output, &r->gate) ? 0 : w->outputs),
+        view_rows(&r->residual, r->rows, is_output(&r->output, &r->residual) ? 0 : w->outputs),
     };
-    enum marked marked = MARKED;
-    for (int i = w->inputs > 0 ? 0 : 2; i < 6 && marked == MARKED; i++)
-        marked = inputs[i].width > 0 && inputs[i].count[2] > 0 ? memory_mark(memory, &inputs[i], ROLE_INPUT) : MARKED;
+    const enum marked marked = w->inputs > 0 ? mark_inputs(memory, inputs, 6) : mark_inputs(memory, inputs + 2, 4);
     const struct rows output = typed_rows(r->output.data, r->output.type, r->rows, w->outputs, r->output.token_stride);
     return marked == MARKED ? memory_mark(memory, &output, ROLE_OUTPUT) : marked;
 }
@@ -90,6 +95,10 @@ static void take_weights(struct input *in, struct memory *memory, struct heed_we
     w->packed = packed;
 }
 
+static struct heed_output output_of(const struct heed_input *view) {
+    return (struct heed_output){.data = (void *)(uintptr_t)view->data, .token_stride = view->token_stride, .type = view->type};
+}
+
 void fuzz_linear(struct input *in) {
     static const struct function function = {call_linear, print_linear, mark_linear, NULL, NULL};
     struct memory memory = {.count = 0};
@@ -105,9 +114,8 @@ void fuzz_linear(struct input *in) {
     r.activation = (enum heed_activation)take_range(in, HEED_IDENTITY, HEED_SILU);
     take_weights(in, &memory, w);
     r.input = take_view(in, &memory, "input", r.rows, w->inputs);
-    struct heed_input output = take_view(in, &memory, "output", r.rows, w->outputs);
-    r.output =
-        (struct heed_output){.data = (void *)(uintptr_t)output.data, .token_stride = output.token_stride, .type = output.type};
+    const struct heed_input output = take_view(in, &memory, "output", r.rows, w->outputs);
+    r.output = output_of(&output);
     if (take_chance(in, 2))
         r.gate = take_chance(in, 2) ? output : take_view(in, &memory, "gate", r.rows, w->outputs);
     if (take_chance(in, 2))
@@ -115,5 +123,93 @@ void fuzz_linear(struct input *in) {
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++)
         overwrite(in, &memory, &r, sizeof r);
+    fuzz_request(in, &function, &memory, &r, changes == 0);
+}
+
+/* --- heed_attention_layer --- */
+
+static enum heed_status call_layer(const void *request, const struct heed_exec *exec) {
+    const int64_t bytes = heed_attention_layer_workspace_bytes(request, exec);
+    if (bytes <= 0 || bytes > 1 << 24)
+        return heed_attention_layer(request, exec);
+    struct heed_exec own = exec ? *exec : (struct heed_exec){0};
+    own.workspace = aligned_alloc(64, (size_t)bytes);
+    own.workspace_bytes = bytes;
+    const enum heed_status status = heed_attention_layer(request, &own);
+    free(own.workspace);
+    return status;
+}
+
+/* Arrays of attention have their own fuzzer. */
+static bool layer_may_be_validated(const struct memory *memory, const void *request) {
+    const struct heed_attention *a = &((const struct heed_attention_layer *)request)->attention;
+    const void *const arrays[] = {a->query_starts, a->key_lengths,  a->query_offsets,  a->mask.data, a->tree.words,
+                                  a->bias.data,    a->alibi_slopes, a->relative.table, a->sinks,     a->cache};
+    (void)memory;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        if (arrays[i])
+            return false;
+    return true;
+}
+
+static enum marked mark_layer(struct memory *memory, const void *request) {
+    const struct heed_attention_layer *r = request;
+    const int64_t rows = r->attention.batch * r->attention.query_tokens;
+    if (rows == 0)
+        return MARKED;
+    if (is_large(rows, r->qkv.outputs, r->qkv.inputs) || is_large(rows, r->out.outputs, r->out.inputs) ||
+        is_large(r->attention.num_heads * rows, r->attention.query_tokens, r->attention.head_dim + r->attention.value_dim))
+        return MARKED_OUTSIDE;
+    const bool in_place = is_output(&r->output, &r->residual);
+    const struct rows first[] = {view_rows(&r->input, rows, r->qkv.inputs), weight_rows(&r->qkv)},
+                      second[] = {weight_rows(&r->out)};
+    const struct rows output = typed_rows(r->output.data, r->output.type, rows, r->out.outputs, r->output.token_stride);
+    const struct rows others[] = {matrix_rows(r->qkv.bias, 1, r->qkv.bias ? r->qkv.outputs : 0, 0),
+                                  matrix_rows(r->out.bias, 1, r->out.bias ? r->out.outputs : 0, 0),
+                                  view_rows(&r->residual, rows, in_place ? 0 : r->out.outputs)};
+    enum marked marked = mark_inputs(memory, others, 3);
+    if (marked == MARKED && r->qkv.inputs > 0 && r->qkv.outputs > 0)
+        marked = mark_inputs(memory, first, 2);
+    if (marked == MARKED && r->out.inputs > 0 && r->out.outputs > 0)
+        marked = mark_inputs(memory, second, 1);
+    return marked == MARKED && r->out.outputs > 0 ? memory_mark(memory, &output, ROLE_OUTPUT) : marked;
+}
+
+static void print_layer(FILE *file, const void *request) {
+    const struct heed_attention_layer *r = request;
+    const struct heed_attention *a = &r->attention;
+    fprintf(file,
+            "attention_layer: %" PRId64 " x %" PRId64 " tokens, %" PRId64 " heads on %" PRId64 " of %" PRId64 " and %" PRId64
+            ", weights %" PRId64 " x %" PRId64 " and %" PRId64 " x %" PRId64 ", compute %d, causal %d%s\n",
+            a->batch, a->query_tokens, a->num_heads, a->num_kv_heads, a->head_dim, a->value_dim, r->qkv.outputs, r->qkv.inputs,
+            r->out.outputs, r->out.inputs, (int)a->compute, a->causal, r->residual.data ? ", residual" : "");
+}
+
+void fuzz_attention_layer(struct input *in) {
+    static const struct function function = {call_layer, print_layer, mark_layer, layer_may_be_validated, NULL};
+    struct memory memory = {.count = 0};
+    struct heed_attention_layer r = {.qkv = {.inputs = take_dimension(in)}, .out = {.outputs = take_dimension(in)}};
+    struct heed_attention *a = &r.attention;
+    a->batch = take_range(in, 0, 3), a->query_tokens = take_range(in, 0, 20);
+    a->num_kv_heads = take_range(in, 1, 2), a->num_heads = a->num_kv_heads * take_range(in, 1, 2);
+    a->head_dim = take_range(in, 1, 20), a->value_dim = take_range(in, 1, 20);
+    a->causal = take_chance(in, 2);
+    a->compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16);
+    r.qkv.outputs = (a->num_heads + a->num_kv_heads) * a->head_dim + a->num_kv_heads * a->value_dim;
+    r.out.inputs = a->num_heads * a->value_dim;
+    r.qkv.type = take_type(in), r.out.type = take_type(in);
+    take_weights(in, &memory, &r.qkv);
+    take_weights(in, &memory, &r.out);
+    r.input = take_view(in, &memory, "input", a->batch * a->query_tokens, r.qkv.inputs);
+    const struct heed_input output = take_view(in, &memory, "output", a->batch * a->query_tokens, r.out.outputs);
+    r.output = output_of(&output);
+    if (take_chance(in, 2))
+        r.residual = take_chance(in, 2) ? output : take_view(in, &memory, "residual", a->batch * a->query_tokens, r.out.outputs);
+    const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
+    for (int64_t i = 0; i < changes; i++)
+        overwrite(in, &memory, &r, sizeof r);
+    make_bool(&a->causal);
+    make_bool(&a->window.on);
+    make_bool(&a->relative.bidirectional);
     fuzz_request(in, &function, &memory, &r, changes == 0);
 }

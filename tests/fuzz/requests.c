@@ -116,7 +116,7 @@ void fuzz_request(struct input *in, const struct function *function, struct memo
 
 void fuzz_one(const uint8_t *data, size_t size) {
     struct input in = {.data = data, .size = size};
-    switch (take_range(&in, 0, 15)) {
+    switch (take_range(&in, 0, 19)) {
     case 6:
         fuzz_rope_fill(&in);
         break;
@@ -146,6 +146,9 @@ void fuzz_one(const uint8_t *data, size_t size) {
         break;
     case 15:
         fuzz_merge(&in);
+        break;
+    case 16:
+        fuzz_attention_layer(&in);
         break;
     default:
         fuzz_attention(&in);

@@ -1,0 +1,247 @@
+/* heed_attention_layer: products with the fused weights, the cache, attention, and the product with the output weights, as one call
+ * on one workspace.  All of its steps are checked before the first one runs. */
+#include <stddef.h>
+
+#include "dispatch.h"
+#include "error.h"
+#include "internal.h"
+#include "kv_append.h"
+#include "kv_cache.h"
+#include "region.h"
+#include "schedule.h"
+#include "types.h"
+#include "workspace.h"
+
+/* Rows of floats between the products, and where they are. */
+struct layout {
+    int64_t rows;
+    int64_t query, key, value, columns; /* where each begins in a row, and how long that is */
+    int64_t output_columns;
+    int64_t floats;
+};
+
+struct steps {
+    struct heed_linear qkv, out;
+    struct heed_kv_append append; /* with a cache */
+    struct heed_attention attention;
+};
+
+/* For what asks how much workspace a call needs: no tensor of a program is there. */
+static float *nowhere(void) { return (float *)(UINTPTR_MAX / 2 + 1); }
+
+static enum heed_status check_columns(const char *name, int64_t columns, const char *what, int64_t want) {
+    if (columns == want)
+        return HEED_OK;
+    return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld, must be %lld: %s", name, (long long)columns, (long long)want, what);
+}
+
+static bool add_heads(int64_t *columns, int64_t heads, int64_t width) {
+    int64_t more;
+    return !__builtin_mul_overflow(heads, width, &more) && !__builtin_add_overflow(*columns, more, columns);
+}
+
+static enum heed_status check_sizes(const struct heed_attention *a) {
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } sizes[] = {{"attention: batch", a->batch, 0},
+                 {"attention: num_heads", a->num_heads, 0},
+                 {"attention: num_kv_heads", a->num_kv_heads, 0},
+                 {"attention: query_tokens", a->query_tokens, 0},
+                 {"attention: head_dim", a->head_dim, 1},
+                 {"attention: value_dim", a->value_dim, 1}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (heed_check_range(sizes[i].name, sizes[i].value, sizes[i].least, INT64_MAX))
+            return HEED_INVALID_ARGUMENT;
+    return HEED_OK;
+}
+
+static enum heed_status lay_out(const struct heed_attention_layer *layer, struct layout *layout) {
+    const struct heed_attention *a = &layer->attention;
+    int64_t floats;
+    *layout = (struct layout){.rows = a->query_tokens};
+    if (check_sizes(a))
+        return HEED_INVALID_ARGUMENT;
+    bool fits = add_heads(&layout->key, a->num_heads, a->head_dim);
+    layout->value = layout->key;
+    fits = fits && add_heads(&layout->value, a->num_kv_heads, a->head_dim);
+    layout->columns = layout->value;
+    fits = fits && add_heads(&layout->columns, a->num_kv_heads, a->value_dim) &&
+           add_heads(&layout->output_columns, a->num_heads, a->value_dim) &&
+           !__builtin_add_overflow(layout->columns, layout->output_columns, &floats) &&
+           (a->query_starts || !__builtin_mul_overflow(a->batch, a->query_tokens, &layout->rows)) &&
+           !__builtin_mul_overflow(floats, layout->rows, &floats) && floats < PTRDIFF_MAX / 16;
+    if (!fits)
+        return heed_fail(HEED_INVALID_ARGUMENT, "attention: query_tokens is %lld, times batch and heads it overflows",
+                         (long long)a->query_tokens);
+    layout->floats = workspace_round(layout->rows * layout->columns) + layout->rows * layout->output_columns;
+    if (check_columns("qkv.outputs", layer->qkv.outputs, "queries of all heads, keys, and values", layout->columns))
+        return HEED_INVALID_ARGUMENT;
+    return check_columns("out.inputs", layer->out.inputs, "outputs of all heads", layout->output_columns);
+}
+
+static struct heed_input input_view(const struct heed_attention *a, float *data, int64_t width, int64_t stride) {
+    return (struct heed_input){
+        .data = data, .batch_stride = a->query_tokens * stride, .head_stride = width, .token_stride = stride};
+}
+
+static void make_attention(const struct heed_attention_layer *layer, const struct layout *layout, float *rows, float *outputs,
+                           struct steps *steps) {
+    struct heed_attention *a = &steps->attention;
+    *a = layer->attention;
+    a->query = input_view(a, rows, a->head_dim, layout->columns);
+    a->key = input_view(a, rows + layout->key, a->head_dim, layout->columns);
+    a->value = input_view(a, rows + layout->value, a->value_dim, layout->columns);
+    a->output = (struct heed_output){.data = outputs,
+                                     .batch_stride = a->query_tokens * layout->output_columns,
+                                     .head_stride = a->value_dim,
+                                     .token_stride = layout->output_columns};
+    if (a->cache) {
+        steps->append = (struct heed_kv_append){.batch = a->batch,
+                                                .tokens = a->query_tokens,
+                                                .starts = a->query_starts,
+                                                .positions = layer->positions,
+                                                .key = a->key,
+                                                .value = a->value,
+                                                .cache = a->cache};
+        a->key = a->value = (struct heed_input){.data = NULL};
+        return;
+    }
+    a->key_tokens = a->query_tokens;
+    a->key_starts = a->query_starts;
+}
+
+static void make_steps(const struct heed_attention_layer *layer, const struct layout *layout, float *rows, struct steps *steps) {
+    float *outputs = rows + workspace_round(layout->rows * layout->columns);
+    *steps = (struct steps){.qkv = {.rows = layout->rows,
+                                    .weights = layer->qkv,
+                                    .compute = layer->attention.compute,
+                                    .input = layer->input,
+                                    .output = {.data = rows, .token_stride = layout->columns}},
+                            .out = {.rows = layout->rows,
+                                    .weights = layer->out,
+                                    .compute = layer->attention.compute,
+                                    .input = {.data = outputs, .token_stride = layout->output_columns},
+                                    .residual = layer->residual,
+                                    .output = layer->output}};
+    make_attention(layer, layout, rows, outputs, steps);
+}
+
+/* Attention says the rest about starts. */
+static enum heed_status check_attention(const struct heed_attention *a) {
+    if (a->weights.data || a->lse.data || a->scores.data || a->states.output.data || a->states.max.data || a->states.sum.data ||
+        a->mass.data)
+        return heed_fail(HEED_INVALID_ARGUMENT, "attention: weights, lse, scores, states or mass are set, must be NULL in a layer");
+    if (a->query_starts && (a->query_starts[0] != 0 || a->query_starts[a->batch] != a->query_tokens))
+        return heed_fail(HEED_INVALID_ARGUMENT, "attention: query_starts go from %lld to %lld, must be from 0 to %lld",
+                         (long long)a->query_starts[0], (long long)a->query_starts[a->batch], (long long)a->query_tokens);
+    return HEED_OK;
+}
+
+static struct heed_region region_of_view(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
+                                         int64_t stride) {
+    return (struct heed_region){.name = name,
+                                .data = data,
+                                .type = type,
+                                .any_type = true,
+                                .width = columns,
+                                .count = {1, 1, data ? rows : 0},
+                                .stride = {0, 0, stride},
+                                .stride_name = {"", "", ".token_stride"}};
+}
+
+/* Appending writes before all inputs have been read. */
+static enum heed_status check_cache_apart(const struct heed_attention_layer *layer, const struct layout *layout) {
+    const struct heed_input *input = &layer->input, *residual = &layer->residual;
+    const struct heed_output *output = &layer->output;
+    const int64_t rows = layout->rows, outputs = layer->out.outputs;
+    struct heed_region cache[HEED_KV_REGIONS],
+        views[] = {region_of_view("input", input->data, input->type, rows, layer->qkv.inputs, input->token_stride),
+                   region_of_view("residual", residual->data, residual->type, rows, outputs, residual->token_stride),
+                   region_of_view("output", output->data, output->type, rows, outputs, output->token_stride)};
+    if (heed_kv_cache_check(layer->attention.cache, layer->attention.batch, cache))
+        return HEED_INVALID_ARGUMENT;
+    for (int i = 0; i < 3; i++)
+        if (heed_region_check(&views[i]) || heed_region_check_apart(&cache[HEED_KV_DATA], &views[i]))
+            return HEED_INVALID_ARGUMENT;
+    return HEED_OK;
+}
+
+/* Bytes of workspace that any step needs, -1 if one of them is not legal. */
+static int64_t check_steps(const struct steps *steps, const struct heed_exec *exec) {
+    struct heed_plan plan;
+    const int64_t qkv = heed_linear_workspace_bytes(&steps->qkv, exec);
+    if (qkv < 0)
+        return heed_fail_in("qkv"), -1;
+    if (heed_attention_plan(&steps->attention, exec, &plan) || check_attention(&steps->attention))
+        return heed_fail_in("attention"), -1;
+    if (steps->append.cache && heed_kv_append_check(&steps->append))
+        return heed_fail_in("append"), -1;
+    const int64_t out = heed_linear_workspace_bytes(&steps->out, exec);
+    if (out < 0)
+        return heed_fail_in("out"), -1;
+    return max_i64(max_i64(qkv, out), plan.workspace_bytes);
+}
+
+static enum heed_status check(const struct heed_attention_layer *layer, const struct heed_exec *exec, struct layout *layout) {
+    const struct heed_kernels *kernels;
+    if (!layer)
+        return heed_fail(HEED_INVALID_ARGUMENT, "layer is NULL");
+    const enum heed_status status = heed_exec_check(exec);
+    if (status)
+        return status;
+    return lay_out(layer, layout) ? HEED_INVALID_ARGUMENT : heed_kernels_for(exec, &kernels);
+}
+
+HEED_API int64_t heed_attention_layer_workspace_bytes(const struct heed_attention_layer *layer, const struct heed_exec *exec) {
+    struct layout layout;
+    struct steps steps;
+    if (check(layer, exec, &layout))
+        return -1;
+    make_steps(layer, &layout, nowhere(), &steps);
+    const int64_t bytes = check_steps(&steps, exec);
+    return bytes < 0 ? -1 : workspace_bytes(layout.floats) + bytes;
+}
+
+static enum heed_status run_steps(const struct steps *steps, const struct heed_exec *exec) {
+    enum heed_status status = heed_linear(&steps->qkv, exec);
+    if (status == HEED_OK && steps->append.cache)
+        status = heed_kv_append(&steps->append, exec);
+    if (status == HEED_OK)
+        status = heed_attention(&steps->attention, exec);
+    return status ? status : heed_linear(&steps->out, exec);
+}
+
+/* What the caller's workspace has after these bytes. */
+static enum heed_status take_rest(struct heed_exec *exec, int64_t used, int64_t needed) {
+    if (!exec->workspace)
+        return HEED_OK;
+    const enum heed_status status = workspace_check("exec.workspace", exec->workspace, exec->workspace_bytes, used + needed);
+    exec->workspace = (char *)exec->workspace + used;
+    exec->workspace_bytes -= used;
+    return status;
+}
+
+static enum heed_status run_in(const struct heed_attention_layer *layer, const struct layout *layout, struct heed_exec exec,
+                               float *rows) {
+    struct steps steps;
+    make_steps(layer, layout, rows, &steps);
+    const int64_t needed = check_steps(&steps, &exec);
+    if (needed < 0 || (layer->attention.cache && check_cache_apart(layer, layout)))
+        return HEED_INVALID_ARGUMENT;
+    const enum heed_status status = take_rest(&exec, workspace_bytes(layout->floats), needed);
+    return status ? status : run_steps(&steps, &exec);
+}
+
+HEED_API enum heed_status heed_attention_layer(const struct heed_attention_layer *layer, const struct heed_exec *exec) {
+    struct layout layout;
+    struct heed_workspace workspace;
+    enum heed_status status = check(layer, exec, &layout);
+    if (status == HEED_OK)
+        status = workspace_open(&workspace, exec, layout.floats);
+    if (status)
+        return status;
+    status = run_in(layer, &layout, exec ? *exec : (struct heed_exec){0}, workspace.data);
+    workspace_close(&workspace);
+    return status;
+}
