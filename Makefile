@@ -12,10 +12,12 @@ all:
 
 # Debian packages: what building and testing needs, and what the other builds of .ci/run need on top.
 deps:
-	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev
+	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev \
+	    libjansson-dev libutf8proc-dev
 deps-ci: deps
 	@$(SOURCE)/install/deps.sh shellcheck clang llvm-19 libclang-rt-dev clang-format libomp-dev valgrind cmake abigail-tools \
-	    python3-numpy qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1:arm64 libsleef-dev:arm64 check:arm64
+	    python3-numpy qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1:arm64 libsleef-dev:arm64 check:arm64 \
+	    libjansson-dev:arm64 libutf8proc-dev:arm64
 clean:
 	rm -rf build
 distclean: clean
@@ -49,6 +51,7 @@ TOOL_OBJ = $(call objects,examples/heed/*.c)
 TEST_OBJ = $(filter-out $(addprefix $(OBJ)/tests/,exp_sweep.o accuracy.o),$(call objects,tests/*.c))
 FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c tests/stored.c)
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
+EMBED_OBJ = $(call objects,examples/embed/*.c examples/checkpoint/*.c)
 EXAMPLES = $(addprefix $(B)/,$(basename $(call sources,examples/*.c examples/*.cc)))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
 VERSION := $(shell sed -n 's/^.define HEED_VERSION "\(.*\)"/\1/p' $(srcdir)/include/heed.h)
@@ -67,6 +70,7 @@ $(filter $(OBJ)/arch/%,$(LIB_OBJ)): CFLAGS += $(KERNEL_CFLAGS)
 $(TEST_OBJ) $(FUZZ_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
 $(TEST_OBJ) $(FUZZ_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
 $(OBJ)/tests/exp_sweep.o: INCLUDES += $(SLEEF_CFLAGS)
+$(EMBED_OBJ): INCLUDES += $(EMBED_CFLAGS)
 $(BENCH_OBJ): INCLUDES += $(SLEEF_CFLAGS) $(BENCHMARK_CFLAGS)
 
 # Short lines; make V=1 shows the commands.
@@ -80,7 +84,7 @@ $(OBJ)/%.o: $(srcdir)/%.c config.h
 $(OBJ)/%.o: $(srcdir)/%.cc config.h
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(TEST_OBJ) $(FUZZ_OBJ) $(BENCH_OBJ) \
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(EMBED_OBJ) $(TEST_OBJ) $(FUZZ_OBJ) $(BENCH_OBJ) \
     $(OBJ)/tests/exp_sweep.o $(OBJ)/tests/accuracy.o)
 
 $(B)/libheed.a: $(LIB_OBJ)
@@ -106,8 +110,10 @@ $(B)/tests/fuzz: LIBS += -fsanitize=fuzzer
 $(B)/tests/check-fuzz $(B)/tests/fuzz: LIBS += -pthread
 $(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
+$(B)/embed: $(EMBED_OBJ) $(B)/libheed.a
+$(B)/embed: LIBS += $(EMBED_LIBS)
 $(B)/examples/attention_cxx: private CC = $(CXX)
-$(B)/heed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
+$(B)/heed $(B)/embed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
@@ -116,11 +122,14 @@ $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
 
 demo: $(B)/heed
 	@$(EMULATOR) $(B)/heed demo
-examples: $(EXAMPLES)
+examples: $(EXAMPLES) $(if $(EMBED_LIBS),$(B)/embed,no-embed)
+no-embed:
+	@echo 'examples/embed: skipped, it needs Jansson and utf8proc (Debian: libjansson-dev, libutf8proc-dev); "make deps" installs them'
 
 # check-tests: the test program alone, which the other kinds of check run in builds of their own.
 check: check-tests all examples
 	@EMULATOR='$(EMULATOR)' $(srcdir)/tests/tool_test.sh $(B)/heed
+	@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/embed_test.sh $(B)/embed)
 	@$(srcdir)/tests/check_symbols.sh $(srcdir) $(B)
 	@$(if $(filter -O3,$(lastword $(filter -O%,$(OPTIMIZE) $(CFLAGS)))),$(srcdir)/tests/check_isa.sh $(B),\
 	    echo 'check_isa: skipped, its loops are those of an optimised build')
@@ -240,7 +249,7 @@ format:
 check-format:
 	clang-format --dry-run -Werror $(FORMATTED)
 
-.PHONY: FORCE demo examples bench bench-short bench-static no-bench install uninstall format check-format check check-tests \
-    accuracy no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
+.PHONY: FORCE demo examples no-embed bench bench-short bench-static no-bench install uninstall format check-format check \
+    check-tests accuracy no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
     check-without-openmp check-install check-abi record-abi dist check-dist fuzz
 endif

@@ -1,0 +1,56 @@
+/* Hugging Face checkpoints, as the examples read them: a folder with JSON files of settings, and model.safetensors, a JSON header
+ * and the tensors themselves (https://github.com/huggingface/safetensors).  No byte of them is trusted.  What is wrong ends the
+ * program, with one line that names the file, and in it the field or the tensor; what is read lives as long as the program. */
+#ifndef HEED_EXAMPLES_CHECKPOINT_H
+#define HEED_EXAMPLES_CHECKPOINT_H
+
+#include <heed.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Prints "PROGRAM: message" on standard error and exits with status 1. */
+__attribute__((format(printf, 1, 2), noreturn)) void fail(const char *format, ...);
+extern const char *program_name;
+
+/* count * size bytes, aligned to 64, as heed likes weights; never NULL. */
+void *allocate(int64_t count, size_t size);
+
+/* A file of settings.  Strings and values live as long as it; a field that is not there, or null, has the value `otherwise`. */
+struct settings {
+    char path[4096];
+    json_t *json; /* an object; NULL: there is no such file */
+};
+struct settings settings_open(const char *folder, const char *name);
+void settings_require(const struct settings *settings);
+int64_t settings_integer(const struct settings *settings, const char *field, int64_t least, int64_t most, int64_t otherwise);
+double settings_number(const struct settings *settings, const char *field, double least, double most, double otherwise);
+bool settings_flag(const struct settings *settings, const char *field, bool otherwise);
+const char *settings_string(const struct settings *settings, const char *field, const char *otherwise);
+enum { SETTINGS_REQUIRED = -1 }; /* as `otherwise` of a number that cannot be negative */
+
+/* Reads a whole file; NULL if there is none.  A 0 follows its last byte. */
+char *file_read(const char *path, size_t *bytes);
+
+/* The tensors of model.safetensors, mapped: pages are read when they are used. */
+struct checkpoint {
+    char path[4096];
+    json_t *header;
+    const unsigned char *data; /* what data_offsets count from */
+    int64_t bytes;
+};
+struct checkpoint checkpoint_open(const char *folder);
+
+/* F32, BF16 or F16, aligned to an element. */
+struct tensor {
+    const void *data;
+    int64_t rows, columns;
+    enum heed_type type;
+};
+bool checkpoint_has(const struct checkpoint *checkpoint, const char *name);
+/* The tensor of that name, which must be there, lie within the file, and have that shape: [rows, columns] or, if rows is 0,
+ * [columns], which comes back as one row. */
+struct tensor checkpoint_tensor(const struct checkpoint *checkpoint, const char *name, int64_t rows, int64_t columns);
+
+#endif

@@ -1,0 +1,122 @@
+/* Settings in JSON, and what all of checkpoint/ stands on: messages, memory, files.  See checkpoint.h. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "checkpoint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *program_name = "example";
+
+void fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fflush(stdout);
+    fprintf(stderr, "%s: ", program_name);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    exit(EXIT_FAILURE);
+}
+
+void *allocate(int64_t count, size_t size) {
+    const size_t alignment = 64;
+    void *memory = NULL;
+    if (count >= 0 && (uint64_t)count <= (SIZE_MAX - alignment) / size)
+        memory = aligned_alloc(alignment, ((size_t)count * size / alignment + 1) * alignment);
+    if (!memory)
+        fail("out of memory for %" PRId64 " elements of %zu bytes", count, size);
+    return memory;
+}
+
+char *file_read(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    if (!file && errno == ENOENT)
+        return NULL;
+    char *text = NULL;
+    size_t room = 1 << 16, used = 0;
+    while (file && !ferror(file) && !feof(file)) {
+        if (!text || used + 1 == room)
+            text = realloc(text, room *= 2);
+        if (!text)
+            fail("%s: out of memory", path);
+        used += fread(text + used, 1, room - used - 1, file);
+    }
+    if (!file || ferror(file))
+        fail("%s: %s", path, strerror(errno));
+    fclose(file);
+    text[used] = 0;
+    *bytes = used;
+    return text;
+}
+
+struct settings settings_open(const char *folder, const char *name) {
+    struct settings settings = {.json = NULL};
+    if (snprintf(settings.path, sizeof settings.path, "%s/%s", folder, name) >= (int)sizeof settings.path)
+        fail("the name of folder %s is too long", folder);
+    size_t bytes = 0;
+    char *text = file_read(settings.path, &bytes);
+    if (!text)
+        return settings;
+    json_error_t error;
+    settings.json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    free(text);
+    if (!settings.json)
+        fail("%s: line %d: %s", settings.path, error.line, error.text);
+    if (!json_is_object(settings.json))
+        fail("%s: is not a JSON object", settings.path);
+    return settings;
+}
+
+void settings_require(const struct settings *settings) {
+    if (!settings->json)
+        fail("%s: no such file", settings->path);
+}
+
+/* NULL: not there, or null. */
+static const json_t *find(const struct settings *settings, const char *field) {
+    const json_t *value = json_object_get(settings->json, field);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* Numbers are read as doubles, all of them: files have limits of 10^30 that mean "none". */
+double settings_number(const struct settings *settings, const char *field, double least, double most, double otherwise) {
+    const json_t *value = find(settings, field);
+    if (!value && otherwise == SETTINGS_REQUIRED)
+        fail("%s: %s is missing", settings->path, field);
+    if (!value)
+        return otherwise;
+    if (!json_is_real(value))
+        fail("%s: %s is not a number", settings->path, field);
+    const double number = json_real_value(value);
+    if (!(number >= least && number <= most))
+        fail("%s: %s is %g, must be from %g to %g", settings->path, field, number, least, most);
+    return number;
+}
+
+int64_t settings_integer(const struct settings *settings, const char *field, int64_t least, int64_t most, int64_t otherwise) {
+    const double number = settings_number(settings, field, (double)least, (double)most, (double)otherwise);
+    if (number != (double)(int64_t)number)
+        fail("%s: %s is %g, must be an integer", settings->path, field, number);
+    return (int64_t)number;
+}
+
+bool settings_flag(const struct settings *settings, const char *field, bool otherwise) {
+    const json_t *value = find(settings, field);
+    if (value && !json_is_boolean(value))
+        fail("%s: %s is neither true nor false", settings->path, field);
+    return value ? json_is_true(value) : otherwise;
+}
+
+const char *settings_string(const struct settings *settings, const char *field, const char *otherwise) {
+    const json_t *value = find(settings, field);
+    if (json_is_object(value)) /* a token with its properties */
+        value = json_object_get(value, "content");
+    if (value && !json_is_string(value))
+        fail("%s: %s is not a string", settings->path, field);
+    return value ? json_string_value(value) : otherwise;
+}
