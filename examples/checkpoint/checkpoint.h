@@ -37,10 +37,13 @@ char *file_read(const char *path, size_t *bytes);
 struct checkpoint {
     char path[4096];
     json_t *header;
+    void *file;
     const unsigned char *data; /* what data_offsets count from */
     int64_t bytes;
 };
 struct checkpoint checkpoint_open(const char *folder);
+/* Gives back the memory of what has been read so far; what is used again is read again. */
+void checkpoint_release(const struct checkpoint *checkpoint);
 
 /* F32, BF16 or F16, aligned to an element. */
 struct tensor {

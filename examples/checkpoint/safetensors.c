@@ -16,7 +16,7 @@
 enum { LENGTH_BYTES = 8 };
 static const int64_t header_most = 100000000; /* the format's own limit */
 
-static const unsigned char *map(const char *path, int64_t *bytes) {
+static void *map(const char *path, int64_t *bytes) {
     struct stat status;
     const int file = open(path, O_RDONLY | O_NONBLOCK); /* a FIFO must not keep us waiting before it is refused */
     if (file < 0 || fstat(file, &status) != 0)
@@ -26,7 +26,7 @@ static const unsigned char *map(const char *path, int64_t *bytes) {
     if (status.st_size < LENGTH_BYTES)
         fail("%s: has %" PRId64 " bytes, too few for the length of its header", path, (int64_t)status.st_size);
     *bytes = status.st_size;
-    const void *data = mmap(NULL, (size_t)*bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    void *data = mmap(NULL, (size_t)*bytes, PROT_READ, MAP_PRIVATE, file, 0);
     if (data == MAP_FAILED)
         fail("%s: %s", path, strerror(errno));
     close(file);
@@ -38,7 +38,8 @@ struct checkpoint checkpoint_open(const char *folder) {
     if (snprintf(checkpoint.path, sizeof checkpoint.path, "%s/model.safetensors", folder) >= (int)sizeof checkpoint.path)
         fail("the name of folder %s is too long", folder);
     int64_t file_bytes = 0;
-    const unsigned char *file = map(checkpoint.path, &file_bytes);
+    checkpoint.file = map(checkpoint.path, &file_bytes);
+    const unsigned char *file = checkpoint.file;
     uint64_t header_bytes = 0;
     for (int i = 0; i < LENGTH_BYTES; i++)
         header_bytes |= (uint64_t)file[i] << 8 * i;
@@ -54,6 +55,11 @@ struct checkpoint checkpoint_open(const char *folder) {
     checkpoint.data = file + LENGTH_BYTES + header_bytes;
     checkpoint.bytes = file_bytes - LENGTH_BYTES - (int64_t)header_bytes;
     return checkpoint;
+}
+
+void checkpoint_release(const struct checkpoint *checkpoint) {
+    const unsigned char *file = checkpoint->file;
+    madvise(checkpoint->file, (size_t)(checkpoint->data - file + checkpoint->bytes), MADV_DONTNEED);
 }
 
 bool checkpoint_has(const struct checkpoint *checkpoint, const char *name) {

@@ -220,8 +220,10 @@ struct model *model_open(const char *folder, enum heed_type weights, const struc
         model->count[i] = i;
     read_embeddings(model, segments);
     model->layer = allocate(model->layers, sizeof *model->layer);
-    for (int64_t i = 0; i < model->layers; i++)
+    for (int64_t i = 0; i < model->layers; i++) {
         read_layer(model, i);
+        checkpoint_release(&model->checkpoint); /* its weights are packed now */
+    }
     return model;
 }
 
