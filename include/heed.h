@@ -553,9 +553,10 @@ int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const stru
  *
  *   query, key, value = input qkv^T + bias, whose columns are [num_heads][head_dim], [num_kv_heads][head_dim] and
  *                       [num_kv_heads][value_dim], in this order
- *   output = attention(query, key, value) out^T + bias + residual
+ *   output = attention(rope(query), rope(key), value) out^T + bias + residual
  *
- * with the bits of heed_linear, heed_kv_append, heed_attention and heed_linear one after another, and floats between them.
+ * with the bits of heed_linear, heed_rope, heed_kv_append, heed_attention and heed_linear one after another, and floats between
+ * them.
  * `attention` has the sizes, the options, and compute for all products.  Its query, key, value and output are the layer's own, and
  * without a cache key_tokens and key_starts too: each sequence attends to itself.  With a cache, keys and values are appended at
  * positions first, and seen then: key_tokens, key_lengths and offsets count them.  What else it can hand out must be NULL.
@@ -563,7 +564,8 @@ int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const stru
  * then begin at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from all of them. */
 struct heed_attention_layer {
     struct heed_attention attention;
-    const int64_t *positions;   /* [batch], with a cache: of each sequence's first token; NULL: 0 for all */
+    const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */
+    struct heed_rope_tables rope;
     struct heed_weights qkv;    /* from the width of input */
     struct heed_weights out;    /* from num_heads * value_dim to the width of output */
     struct heed_input input;    /* of any type; data, token_stride and type count, as in heed_linear */

@@ -1,5 +1,5 @@
-/* heed_attention_layer: products with the fused weights, the cache, attention, and the product with the output weights, as one call
- * on one workspace.  All of its steps are checked before the first one runs. */
+/* heed_attention_layer: products with the fused weights, rotation, the cache, attention, and the product with the output weights,
+ * as one call on one workspace.  All of its steps are checked before the first one runs. */
 #include <stddef.h>
 
 #include "dispatch.h"
@@ -8,6 +8,7 @@
 #include "kv_append.h"
 #include "kv_cache.h"
 #include "region.h"
+#include "rope.h"
 #include "schedule.h"
 #include "types.h"
 #include "workspace.h"
@@ -22,6 +23,7 @@ struct layout {
 
 struct steps {
     struct heed_linear qkv, out;
+    struct heed_rope rope;        /* of queries, and of keys beside them unless they go to a cache, in place */
     struct heed_kv_append append; /* with a cache */
     struct heed_attention attention;
 };
@@ -85,6 +87,20 @@ static struct heed_input input_view(const struct heed_attention *a, float *data,
         .data = data, .batch_stride = a->query_tokens * stride, .head_stride = width, .token_stride = stride};
 }
 
+static struct heed_rope rope_of(const struct heed_attention_layer *layer, const struct layout *layout, float *rows) {
+    const struct heed_attention *a = &layer->attention;
+    const struct heed_input view = input_view(a, rows, a->head_dim, layout->columns);
+    return (struct heed_rope){.batch = a->batch,
+                              .num_heads = a->num_heads + (a->cache ? 0 : a->num_kv_heads),
+                              .tokens = a->query_tokens,
+                              .head_dim = a->head_dim,
+                              .starts = a->query_starts,
+                              .positions = layer->positions,
+                              .tables = layer->rope,
+                              .input = view,
+                              .output = {rows, view.batch_stride, view.head_stride, view.token_stride, HEED_F32}};
+}
+
 static void make_attention(const struct heed_attention_layer *layer, const struct layout *layout, float *rows, float *outputs,
                            struct steps *steps) {
     struct heed_attention *a = &steps->attention;
@@ -101,6 +117,7 @@ static void make_attention(const struct heed_attention_layer *layer, const struc
                                                 .tokens = a->query_tokens,
                                                 .starts = a->query_starts,
                                                 .positions = layer->positions,
+                                                .rope = layer->rope,
                                                 .key = a->key,
                                                 .value = a->value,
                                                 .cache = a->cache};
@@ -124,6 +141,8 @@ static void make_steps(const struct heed_attention_layer *layer, const struct la
                                     .input = {.data = outputs, .token_stride = layout->output_columns},
                                     .residual = layer->residual,
                                     .output = layer->output}};
+    if (layer->rope.pairs != 0)
+        steps->rope = rope_of(layer, layout, rows);
     make_attention(layer, layout, rows, outputs, steps);
 }
 
@@ -175,6 +194,8 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
         return heed_fail_in("qkv"), -1;
     if (heed_attention_plan(&steps->attention, exec, &plan) || check_attention(&steps->attention))
         return heed_fail_in("attention"), -1;
+    if (steps->rope.tables.pairs != 0 && heed_rope_check(&steps->rope))
+        return heed_fail_in("rope"), -1;
     if (steps->append.cache && heed_kv_append_check(&steps->append))
         return heed_fail_in("append"), -1;
     const int64_t out = heed_linear_workspace_bytes(&steps->out, exec);
@@ -205,6 +226,8 @@ HEED_API int64_t heed_attention_layer_workspace_bytes(const struct heed_attentio
 
 static enum heed_status run_steps(const struct steps *steps, const struct heed_exec *exec) {
     enum heed_status status = heed_linear(&steps->qkv, exec);
+    if (status == HEED_OK && steps->rope.tables.pairs != 0)
+        status = heed_rope(&steps->rope, exec);
     if (status == HEED_OK && steps->append.cache)
         status = heed_kv_append(&steps->append, exec);
     if (status == HEED_OK)

@@ -86,7 +86,7 @@ enum heed_status heed_kv_append_check(const struct heed_kv_append *request) {
     if (!request)
         return heed_fail(HEED_INVALID_ARGUMENT, "append is NULL");
     if (check_sizes(request) || heed_kv_cache_check(request->cache, request->batch, cache) || check_rows(request) ||
-        heed_rope_check(&request->rope, &names, request->cache->head_dim) || check_memory(request, cache))
+        heed_rope_tables_check(&request->rope, &names, request->cache->head_dim) || check_memory(request, cache))
         return HEED_INVALID_ARGUMENT;
     sequences = append_sequences(request);
     if (heed_sequences_check_starts(&sequences))

@@ -78,10 +78,10 @@ static enum heed_status check_sizes(const struct heed_rope *request) {
     return HEED_OK;
 }
 
-static enum heed_status check(const struct heed_rope *request) {
+enum heed_status heed_rope_check(const struct heed_rope *request) {
     if (!request)
         return heed_fail(HEED_INVALID_ARGUMENT, "rope is NULL");
-    if (check_sizes(request) || heed_rope_check(&request->tables, &names, request->head_dim) || check_memory(request))
+    if (check_sizes(request) || heed_rope_tables_check(&request->tables, &names, request->head_dim) || check_memory(request))
         return HEED_INVALID_ARGUMENT;
     const struct heed_sequences sequences = sequences_in(request);
     if (heed_sequences_check_starts(&sequences))
@@ -149,7 +149,7 @@ static void run_row(const void *context, const struct heed_kernels *kernels, int
 }
 
 HEED_API enum heed_status heed_rope(const struct heed_rope *rope, const struct heed_exec *exec) {
-    if (check(rope))
+    if (heed_rope_check(rope))
         return HEED_INVALID_ARGUMENT;
     const struct heed_sequences sequences = sequences_in(rope);
     const int64_t first = sequences_begin(&sequences, 0), tokens = sequences_begin(&sequences, rope->batch) - first;

@@ -13,8 +13,10 @@ struct heed_rope_names {
 
 enum { HEED_ROPE_PIECE = 64 /* pairs that are turned at once */ };
 
+enum heed_status heed_rope_check(const struct heed_rope *request);
 /* Sizes alone. */
-enum heed_status heed_rope_check(const struct heed_rope_tables *tables, const struct heed_rope_names *names, int64_t head_dim);
+enum heed_status heed_rope_tables_check(const struct heed_rope_tables *tables, const struct heed_rope_names *names,
+                                        int64_t head_dim);
 /* The tables have rows for the positions of sequence b. */
 enum heed_status heed_rope_check_positions(const struct heed_rope_tables *tables, const struct heed_rope_names *names,
                                            const struct heed_sequences *sequences, int64_t b);

@@ -7,7 +7,8 @@
 #include "rope.h"
 #include "rows.h"
 
-enum heed_status heed_rope_check(const struct heed_rope_tables *tables, const struct heed_rope_names *names, int64_t head_dim) {
+enum heed_status heed_rope_tables_check(const struct heed_rope_tables *tables, const struct heed_rope_names *names,
+                                        int64_t head_dim) {
     if (heed_check_range(names->pairs, tables->pairs, 0, head_dim / 2))
         return HEED_INVALID_ARGUMENT;
     if (tables->pairs > 0 && (heed_check_range(names->positions, tables->positions, 0, INT64_MAX) ||

@@ -138,6 +138,7 @@ START_TEST(test_api_attention_layer_refuses) {
     REFUSED(attention_layer, r.attention.softcap = -1, "attention: softcap", "-1");
     REFUSED(attention_layer, r.attention.lse.data = memory, "attention: ", "lse");
     REFUSED(attention_layer, (r.attention.query_starts = numbers.key_starts, r.attention.query_tokens = 6), "query_starts", "5");
+    REFUSED(attention_layer, r.rope.pairs = 3, "rope: tables.pairs", "3");
     REFUSED(attention_layer, r.qkv.outputs = 16, "qkv.outputs", "15");
     REFUSED(attention_layer, r.out.inputs = 5, "out.inputs", "6");
     REFUSED(attention_layer, r.qkv.stride = 5, "qkv: weights.stride", "5");

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BATCH = 4, PAGE_TOKENS = 16, MOST_TOKENS = 40, PAGES_PER_SEQUENCE = 6 };
+enum { MOST_BATCH = 4, PAGE_TOKENS = 16, MOST_TOKENS = 40, PAGES_PER_SEQUENCE = 6, MOST_POSITIONS = 100 };
 
 struct layer {
     struct heed_attention_layer request; /* with weights; data of input, residual and output are not set */
@@ -19,6 +19,7 @@ struct layer {
     float *input, *residual, *want; /* contiguous */
     char *pages, *want_pages;       /* before, and after the call */
     int64_t bytes;                  /* of all pages */
+    float *cos, *sin;               /* NULL: no rope */
 };
 
 static struct heed_weights new_layer_weights(struct rng *rng, int64_t outputs, int64_t inputs) {
@@ -78,6 +79,37 @@ static void make_cache(struct rng *rng, struct layer *layer) {
     }
 }
 
+static void make_rope(struct rng *rng, struct layer *layer) {
+    struct heed_attention_layer *r = &layer->request;
+    const int64_t pairs = rng_range(rng, 0, r->attention.head_dim / 2);
+    layer->cos = new_filled(rng, FILL_NORMAL, MOST_POSITIONS * pairs);
+    layer->sin = new_filled(rng, FILL_NORMAL, MOST_POSITIONS * pairs);
+    r->rope = (struct heed_rope_tables){.pairs = pairs,
+                                        .cos = layer->cos,
+                                        .sin = layer->sin,
+                                        .table_stride = pairs,
+                                        .positions = MOST_POSITIONS,
+                                        .interleaved = rng_range(rng, 0, 1)};
+    for (int64_t b = 0; !r->attention.cache && b < r->attention.batch; b++)
+        layer->positions[b] = rng_range(rng, 0, MOST_POSITIONS - MOST_TOKENS);
+    r->positions = layer->positions;
+}
+
+static void turn(const struct layer *layer, float *rows, int64_t num_heads, const struct heed_exec *exec) {
+    const struct heed_attention_layer *r = &layer->request;
+    const int64_t width = r->qkv.outputs, head_dim = r->attention.head_dim, batch_stride = r->attention.query_tokens * width;
+    const struct heed_rope rope = {.batch = r->attention.batch,
+                                   .num_heads = num_heads,
+                                   .tokens = r->attention.query_tokens,
+                                   .head_dim = head_dim,
+                                   .starts = r->attention.query_starts,
+                                   .positions = r->positions,
+                                   .tables = r->rope,
+                                   .input = {rows, batch_stride, head_dim, width, HEED_F32},
+                                   .output = {rows, batch_stride, head_dim, width, HEED_F32}};
+    ck_assert_msg(heed_rope(&rope, exec) == HEED_OK, "%s", heed_error_message());
+}
+
 /* Each step by itself, from rows of floats to rows of floats. */
 static void make_want(struct layer *layer) {
     const struct heed_exec exec = {.isa = "scalar", .threads = 1};
@@ -96,17 +128,20 @@ static void make_want(struct layer *layer) {
     const struct heed_input key = {qkv + a.num_heads * a.head_dim, batch_stride, a.head_dim, width, HEED_F32};
     const struct heed_input value = {qkv + (a.num_heads + a.num_kv_heads) * a.head_dim, batch_stride, a.value_dim, width, HEED_F32};
     a.output = (struct heed_output){heads, a.query_tokens * inner, a.value_dim, inner, HEED_F32};
+    turn(layer, qkv, a.num_heads, &exec);
     if (a.cache) {
         layer->cache.data = layer->want_pages;
         const struct heed_kv_append append = {.batch = a.batch,
                                               .tokens = a.query_tokens,
                                               .starts = a.query_starts,
                                               .positions = r->positions,
+                                              .rope = r->rope,
                                               .key = key,
                                               .value = value,
                                               .cache = a.cache};
         ck_assert_msg(heed_kv_append(&append, &exec) == HEED_OK, "%s", heed_error_message());
     } else {
+        turn(layer, qkv + a.num_heads * a.head_dim, a.num_kv_heads, &exec);
         a.key = key, a.value = value;
         a.key_tokens = a.query_tokens, a.key_starts = a.query_starts;
     }
@@ -130,6 +165,8 @@ static struct layer *new_layer(struct rng *rng) {
     make_starts(rng, layer);
     if (rng_range(rng, 0, 1))
         make_cache(rng, layer);
+    if (rng_range(rng, 0, 1))
+        make_rope(rng, layer);
     layer->columns = rng_range(rng, 0, 50);
     layer->request.qkv =
         new_layer_weights(rng, (a->num_heads + a->num_kv_heads) * a->head_dim + a->num_kv_heads * a->value_dim, inputs);
@@ -147,7 +184,8 @@ static void free_layer(struct layer *layer) {
         free((void *)(uintptr_t)w[i]->data);
         free((void *)(uintptr_t)w[i]->bias);
     }
-    void *const all[] = {layer->input, layer->residual, layer->want, layer->pages, layer->want_pages, layer};
+    void *const all[] = {layer->input,      layer->residual, layer->want, layer->pages,
+                         layer->want_pages, layer->cos,      layer->sin,  layer};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
@@ -178,10 +216,11 @@ static void run(struct layer *layer, struct heed_exec exec, struct rng *rng) {
     r.input = (struct heed_input){.data = input.data, .token_stride = input.ld};
     r.residual = (struct heed_input){.data = layer->residual ? residual.data : NULL, .token_stride = residual.ld};
     r.output = (struct heed_output){.data = to->data, .token_stride = to->ld};
-    describe("attention_layer", exec.isa, "%lld sequences%s, %lld tokens, %lld heads on %lld of %lld and %lld%s%s, %d threads",
+    describe("attention_layer", exec.isa, "%lld sequences%s, %lld tokens, %lld heads on %lld of %lld and %lld%s%s%s, %d threads",
              (long long)r.attention.batch, r.attention.query_starts ? " packed" : "", (long long)r.attention.query_tokens,
              (long long)r.attention.num_heads, (long long)r.attention.num_kv_heads, (long long)r.attention.head_dim,
-             (long long)r.attention.value_dim, r.attention.cache ? ", cache" : "", in_place ? ", in place" : "", exec.threads);
+             (long long)r.attention.value_dim, r.attention.cache ? ", cache" : "", r.rope.pairs ? ", rope" : "",
+             in_place ? ", in place" : "", exec.threads);
     call(&r, exec, rng_range(rng, 0, 1));
     must_hold(to, layer->want);
     must_hold(&input, layer->input);
