@@ -52,7 +52,7 @@ TEST_OBJ = $(filter-out $(addprefix $(OBJ)/tests/,exp_sweep.o accuracy.o),$(call
 FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c tests/stored.c)
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
 EMBED_OBJ = $(call objects,examples/embed/*.c examples/checkpoint/*.c)
-EXAMPLES = $(addprefix $(B)/,$(basename $(call sources,examples/*.c examples/*.cc)))
+EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
 VERSION := $(shell sed -n 's/^.define HEED_VERSION "\(.*\)"/\1/p' $(srcdir)/include/heed.h)
 SONAME = libheed.so.0
@@ -112,7 +112,6 @@ $(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
 $(B)/embed: $(EMBED_OBJ) $(B)/libheed.a
 $(B)/embed: LIBS += $(EMBED_LIBS)
-$(B)/examples/attention_cxx: private CC = $(CXX)
 $(B)/heed $(B)/embed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
