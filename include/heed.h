@@ -533,8 +533,8 @@ enum heed_status heed_pack_weights(const struct heed_weights *weights, void *pac
 
 /* output = activation(input weights^T + bias) * gate + residual: the bits of heed_gemm with floats as output, heed_activate, and
  * rounding to the output's type, but without a pass over memory for each.  Of the views, data, token_stride and type count: [rows,
- * inputs] and [rows, outputs], each of any type.  output may be exactly gate or residual (same pointer, stride and type).
- * compute BF16: of the product alone. */
+ * inputs] and [rows, outputs], each of any type; one row needs no token_stride.  output may be exactly gate or residual
+ * (same pointer, stride and type).  compute BF16: of the product alone. */
 struct heed_linear {
     int64_t rows;
     struct heed_weights weights;

@@ -48,16 +48,21 @@ HEED_API enum heed_status heed_pack_weights(const struct heed_weights *weights, 
     return status ? status : heed_gemm_pack(&product, packed, exec);
 }
 
+/* Views need no stride for a single row; leading dimensions are checked in any case. */
+static int64_t ld_of(const struct heed_linear *r, int64_t token_stride, int64_t columns) {
+    return r->rows == 1 && token_stride == 0 ? columns : token_stride;
+}
+
 static struct heed_gemm product_of(const struct heed_linear *r) {
     struct heed_gemm product = product_with(&r->weights);
     product.m = r->rows;
     product.compute = r->compute;
     product.a = r->input.data;
     product.a_type = r->input.type;
-    product.lda = r->input.token_stride;
+    product.lda = ld_of(r, r->input.token_stride, r->weights.inputs);
     product.c = r->output.data;
     product.c_type = r->output.type;
-    product.ldc = r->output.token_stride;
+    product.ldc = ld_of(r, r->output.token_stride, r->weights.outputs);
     return product;
 }
 

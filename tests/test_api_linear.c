@@ -42,6 +42,7 @@ START_TEST(test_api_linear_refuses) {
     REFUSED(linear, (r.residual.data = memory + 100, r.residual.type = HEED_BF16), "residual", "overlap");
     REFUSED(linear, r.output.data = NULL, "output", "NULL");
     REFUSED(linear, r.output.token_stride = 4, "output.token_stride", "4");
+    REFUSED(linear, r.output.token_stride = 0, "output.token_stride", "0");
     REFUSED(linear, r.output.type = HEED_I8, "output.type", "3");
     REFUSED(linear, r.output.data = memory + 11, "output", "overlap");
     REFUSED(linear, r.rows = (int64_t)1 << 61, "output", "2305843009213693952");
@@ -56,6 +57,7 @@ START_TEST(test_api_linear_accepts) {
     ACCEPTED(linear, r.output.data = memory + 70);
     ACCEPTED(linear, r.gate = r.residual);
     ACCEPTED(linear, r.residual.token_stride = 0);
+    ACCEPTED(linear, (r.rows = 1, r.input.token_stride = 0, r.output.token_stride = 0));
     ACCEPTED(linear, (r.rows = 0, r.input.data = NULL, r.output.data = NULL));
     ACCEPTED(linear, (r.weights.outputs = 0, r.output.data = NULL, r.weights.data = NULL));
     ACCEPTED(linear, (r.weights.inputs = 0, r.input.data = NULL, r.weights.data = NULL));
