@@ -32,9 +32,9 @@ struct model {
     struct tensor words, places, segments;
     struct norm words_norm;
     struct layer *layer;
-    int32_t *count;                       /* 0, 1, 2 ...: numbers of rows */
-    int32_t *place, *segment;             /* of a call: [room], the positions of its tokens, and 0 */
-    float *hidden, *qkv, *context, *wide; /* of a call: [room, width], [room, 3 width], [room, width], [room, inner] */
+    int32_t *count;           /* 0, 1, 2 ...: numbers of rows */
+    int32_t *place, *segment; /* of a call: [room], the positions of its tokens, and 0 */
+    float *hidden, *wide;     /* of a call: [room, width], [room, inner] */
 };
 
 static void check(enum heed_status status) {
@@ -233,8 +233,6 @@ void model_make_room(struct model *model, int64_t tokens) {
     model->segment = allocate(tokens, sizeof *model->segment);
     memset(model->segment, 0, (size_t)tokens * sizeof *model->segment);
     model->hidden = allocate(tokens * width, sizeof *model->hidden);
-    model->qkv = allocate(tokens * 3 * width, sizeof *model->qkv);
-    model->context = allocate(tokens * width, sizeof *model->context);
     model->wide = allocate(tokens * model->inner, sizeof *model->wide);
 }
 
@@ -242,52 +240,54 @@ struct model_sizes model_sizes(const struct model *model) {
     return model->sizes;
 }
 
-/* output = activation(input W^T + bias) */
-static void apply(const struct model *model, const struct heed_weights *weights, int64_t rows, const float *input,
-                  enum heed_activation activation, float *output) {
-    check(heed_linear(&(struct heed_linear){.rows = rows,
-                                            .weights = *weights,
-                                            .activation = activation,
-                                            .input = {.data = input, .token_stride = weights->inputs},
-                                            .output = {.data = output, .token_stride = weights->outputs}},
-                      &model->exec));
-}
-
-/* hidden = norm(input + residual) */
-static void normalise(const struct model *model, const struct norm *norm, int64_t rows, const float *input, const float *residual,
-                      float *hidden) {
+/* hidden = norm(hidden) */
+static void normalise(const struct model *model, const struct norm *norm, int64_t rows) {
     const int64_t width = model->sizes.width;
     check(heed_layer_norm(&(struct heed_norm){.rows = rows,
                                               .columns = width,
                                               .epsilon = model->epsilon,
-                                              .input = input,
+                                              .input = model->hidden,
                                               .input_stride = width,
-                                              .residual = residual,
-                                              .residual_stride = width,
                                               .gain = norm->gain,
                                               .bias = norm->bias,
-                                              .output = hidden,
+                                              .output = model->hidden,
                                               .output_stride = width},
                           &model->exec));
 }
 
-/* Every sentence on itself, from where query, key and value lie side by side. */
-static void attend(const struct model *model, const int64_t *starts, int64_t sentences) {
-    const int64_t width = model->sizes.width, head = width / model->heads, tokens = starts[sentences];
-    struct heed_attention attention = {.batch = sentences,
-                                       .num_heads = model->heads,
-                                       .num_kv_heads = model->heads,
-                                       .query_tokens = tokens,
-                                       .key_tokens = tokens,
-                                       .head_dim = head,
-                                       .value_dim = head,
-                                       .query_starts = starts,
-                                       .key_starts = starts,
-                                       .output = {.data = model->context, .head_stride = head, .token_stride = width}};
-    attention.query = (struct heed_input){.data = model->qkv, .head_stride = head, .token_stride = 3 * width};
-    attention.key = (struct heed_input){.data = model->qkv + width, .head_stride = head, .token_stride = 3 * width};
-    attention.value = (struct heed_input){.data = model->qkv + 2 * width, .head_stride = head, .token_stride = 3 * width};
-    check(heed_attention(&attention, &model->exec));
+/* hidden = hidden + attention(hidden), every sentence on itself */
+static void attend(const struct model *model, const struct layer *layer, const int64_t *starts, int64_t sentences) {
+    const int64_t width = model->sizes.width, head = width / model->heads;
+    check(heed_attention_layer(&(struct heed_attention_layer){.attention = {.batch = sentences,
+                                                                            .num_heads = model->heads,
+                                                                            .num_kv_heads = model->heads,
+                                                                            .query_tokens = starts[sentences],
+                                                                            .head_dim = head,
+                                                                            .value_dim = head,
+                                                                            .query_starts = starts},
+                                                              .qkv = layer->qkv,
+                                                              .out = layer->projection,
+                                                              .input = {.data = model->hidden, .token_stride = width},
+                                                              .residual = {.data = model->hidden, .token_stride = width},
+                                                              .output = {.data = model->hidden, .token_stride = width}},
+                               &model->exec));
+}
+
+/* hidden = hidden + down(activation(up(hidden))) */
+static void feed_forward(const struct model *model, const struct layer *layer, int64_t rows) {
+    const int64_t width = model->sizes.width;
+    check(heed_linear(&(struct heed_linear){.rows = rows,
+                                            .weights = layer->up,
+                                            .activation = model->activation,
+                                            .input = {.data = model->hidden, .token_stride = width},
+                                            .output = {.data = model->wide, .token_stride = model->inner}},
+                      &model->exec));
+    check(heed_linear(&(struct heed_linear){.rows = rows,
+                                            .weights = layer->down,
+                                            .input = {.data = model->wide, .token_stride = model->inner},
+                                            .residual = {.data = model->hidden, .token_stride = width},
+                                            .output = {.data = model->hidden, .token_stride = width}},
+                      &model->exec));
 }
 
 /* The sum of what word, position and the one segment say, normalised. */
@@ -304,7 +304,7 @@ static void embed(const struct model *model, const int32_t *tokens, const int64_
                                                   .lookup = lookup,
                                                   .output = {.data = model->hidden, .token_stride = width}},
                          &model->exec));
-    normalise(model, &model->words_norm, rows, model->hidden, NULL, model->hidden);
+    normalise(model, &model->words_norm, rows);
 }
 
 /* The mean over a sentence, or its first token, of length 1. */
@@ -328,13 +328,10 @@ void model_encode(const struct model *model, const int32_t *tokens, const int64_
     embed(model, tokens, starts, sentences);
     for (int64_t i = 0; i < model->layers; i++) {
         const struct layer *layer = &model->layer[i];
-        apply(model, &layer->qkv, rows, model->hidden, HEED_IDENTITY, model->qkv);
-        attend(model, starts, sentences);
-        apply(model, &layer->projection, rows, model->context, HEED_IDENTITY, model->qkv);
-        normalise(model, &layer->attention_norm, rows, model->qkv, model->hidden, model->hidden);
-        apply(model, &layer->up, rows, model->hidden, model->activation, model->wide);
-        apply(model, &layer->down, rows, model->wide, HEED_IDENTITY, model->qkv);
-        normalise(model, &layer->inner_norm, rows, model->qkv, model->hidden, model->hidden);
+        attend(model, layer, starts, sentences);
+        normalise(model, &layer->attention_norm, rows);
+        feed_forward(model, layer, rows);
+        normalise(model, &layer->inner_norm, rows);
     }
     for (int64_t i = 0; i < sentences; i++)
         pool(model, model->hidden + starts[i] * model->sizes.width, starts[i + 1] - starts[i], vectors + i * model->sizes.width);
