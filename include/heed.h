@@ -531,6 +531,26 @@ struct heed_weights {
 int64_t heed_packed_bytes(const struct heed_weights *weights);
 enum heed_status heed_pack_weights(const struct heed_weights *weights, void *packed, const struct heed_exec *exec);
 
+/* Elements of one type as another, row by row: weights, as a rule, on their way from a checkpoint to what an engine runs.  With
+ * x the input as floats, exactly:
+ *
+ *   HEED_F32, HEED_BF16, HEED_F16  x, rounded to nearest even
+ *   HEED_I8    row i has scales[i] = max(max|x| / 127, 2^-126) and the integers nearest to x * (1 / scales[i]), as keys and values
+ *              of a cache have
+ *   HEED_Q8_0  a block has the scale d = max|x| / 127, rounded to f16 where it is stored, and round(x * (1 / d)), halves away from
+ *              0: what ggml makes of floats
+ *   HEED_Q4_0  d = (the first of the elements of largest size) / -8, and min(15, floor(x * (1 / d) + 8.5)): the same
+ *
+ * A row of bytes, or a block, with a NaN or an infinity has the scale NaN and integers of 0.  What other types hold becomes floats
+ * by heed_embedding, or where it is used. */
+struct heed_convert {
+    int64_t rows, columns;     /* columns: a multiple of 32 for blocks, and so is the stride of more than one row of them */
+    struct heed_input input;   /* of any type; data, token_stride and type count */
+    struct heed_output output; /* of all types */
+    float *scales;             /* [rows] with HEED_I8, else NULL */
+};
+enum heed_status heed_convert(const struct heed_convert *convert, const struct heed_exec *exec);
+
 /* output = activation(input weights^T + bias) * gate + residual: the bits of heed_gemm with floats as output, heed_activate, and
  * rounding to the output's type, but without a pass over memory for each.  Of the views, data, token_stride and type count: [rows,
  * inputs] and [rows, outputs], each of any type; one row needs no token_stride.  output may be exactly gate or residual

@@ -77,6 +77,7 @@ int main(void) {
         gemm_types_suite,
         gemm_weights_suite,
         linear_suite,
+        convert_suite,
         softmax_suite,
         norm_suite,
         activate_suite,

@@ -13,6 +13,7 @@ Suite *gemm_suite(void);
 Suite *gemm_types_suite(void);
 Suite *gemm_weights_suite(void);
 Suite *linear_suite(void);
+Suite *convert_suite(void);
 Suite *softmax_suite(void);
 Suite *norm_suite(void);
 Suite *activate_suite(void);

@@ -1,4 +1,4 @@
-/* Bad requests of heed_linear, heed_pack_weights and heed_attention_layer, and workspaces that do not do. */
+/* Bad requests of heed_linear, heed_pack_weights, heed_convert and heed_attention_layer, and workspaces that do not do. */
 #include "api_common.h"
 
 #include <stdlib.h>
@@ -165,7 +165,44 @@ START_TEST(test_api_attention_layer_accepts) {
 }
 END_TEST
 
+static float row_scales[3];
+static struct heed_convert legal_convert(void) {
+    return (struct heed_convert){.rows = 3,
+                                 .columns = 32,
+                                 .input = {.data = memory, .token_stride = 32},
+                                 .output = {.data = memory + 96, .token_stride = 32, .type = HEED_I8},
+                                 .scales = row_scales};
+}
+
+START_TEST(test_api_convert) {
+    prepare();
+    must_refuse(heed_convert(NULL, NULL), HEED_INVALID_ARGUMENT, "convert", "NULL", "NULL");
+    REFUSED(convert, r.rows = -1, "rows", "-1");
+    REFUSED(convert, r.columns = -1, "columns", "-1");
+    REFUSED(convert, r.input.type = HEED_I8, "input.type", "3");
+    REFUSED(convert, r.output.type = (enum heed_type)6, "output.type", "6");
+    REFUSED(convert, r.scales = NULL, "scales", "NULL");
+    REFUSED(convert, r.output.type = HEED_BF16, "scales", "bf16");
+    REFUSED(convert, (r.output.type = HEED_Q8_0, r.scales = NULL, r.columns = 31), "columns", "31");
+    REFUSED(convert, (r.output.type = HEED_Q4_0, r.scales = NULL, r.output.token_stride = 33), "output.token_stride", "33");
+    REFUSED(convert, r.output.token_stride = 31, "output.token_stride", "31");
+    REFUSED(convert, r.input.token_stride = -1, "input.token_stride", "-1");
+    REFUSED(convert, r.input.data = NULL, "input", "NULL");
+    REFUSED(convert, r.output.data = NULL, "output", "NULL");
+    REFUSED(convert, r.output.data = memory + 95, "output", "overlap");
+    REFUSED(convert, r.scales = memory + 95, "scales", "overlap");
+    REFUSED(convert, r.scales = memory + 96, "scales", "overlap");
+    REFUSED(convert, r.input.data = misaligned(memory), "input", "align");
+    REFUSED(convert, r.rows = (int64_t)1 << 58, "input", "288230376151711744");
+    ACCEPTED(convert, (void)0);
+    ACCEPTED(convert, (r.rows = 0, r.input.data = NULL, r.output.data = NULL, r.scales = NULL));
+    ACCEPTED(convert, (r.rows = 1, r.output.token_stride = 0));
+    ACCEPTED(convert, (r.output.type = HEED_Q8_0, r.scales = NULL, r.rows = 1, r.output.token_stride = 1));
+}
+END_TEST
+
 void add_linear_refusals(TCase *tests) {
+    tcase_add_test(tests, test_api_convert);
     tcase_add_test(tests, test_api_linear_refuses);
     tcase_add_test(tests, test_api_linear_accepts);
     tcase_add_test(tests, test_api_pack_weights);

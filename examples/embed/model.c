@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, BLOCK = 32 };
+enum { NAME_BYTES = 256, BLOCK = 32, BLOCK_BYTES = 34 };
 
 struct norm {
     float *gain, *bias;
@@ -32,7 +32,6 @@ struct model {
     struct tensor words, places, segments;
     struct norm words_norm;
     struct layer *layer;
-    int32_t *count;           /* 0, 1, 2 ...: numbers of rows */
     int32_t *place, *segment; /* of a call: [room], the positions of its tokens, and 0 */
     float *hidden, *wide;     /* of a call: [room, width], [room, inner] */
 };
@@ -55,21 +54,20 @@ static struct heed_lookup lookup_of(const struct tensor *tensor, const int32_t *
         .data = tensor->data, .rows = tensor->rows, .stride = tensor->columns, .type = tensor->type, .ids = ids};
 }
 
-/* Rows of a tensor of the checkpoint, in a type of floats. */
-static void copy_rows(const struct model *model, const struct tensor *tensor, enum heed_type type, void *copy) {
-    const struct heed_lookup lookup = lookup_of(tensor, model->count);
-    check(heed_embedding(&(struct heed_embedding){.rows = tensor->rows,
-                                                  .columns = tensor->columns,
-                                                  .tables = 1,
-                                                  .lookup = &lookup,
-                                                  .output = {.data = copy, .token_stride = tensor->columns, .type = type}},
-                         &model->exec));
+/* Rows of a tensor of the checkpoint in another type. */
+static void convert(const struct model *model, const struct tensor *tensor, enum heed_type type, void *copy) {
+    check(
+        heed_convert(&(struct heed_convert){.rows = tensor->rows,
+                                            .columns = tensor->columns,
+                                            .input = {.data = tensor->data, .token_stride = tensor->columns, .type = tensor->type},
+                                            .output = {.data = copy, .token_stride = tensor->columns, .type = type}},
+                     &model->exec));
 }
 
 static float *read_vector(const struct model *model, const char *scope, const char *name, const char *kind) {
     const struct tensor tensor = find(model, scope, name, kind, 0, model->sizes.width);
     float *vector = allocate(tensor.columns, sizeof *vector);
-    copy_rows(model, &tensor, HEED_F32, vector);
+    convert(model, &tensor, HEED_F32, vector);
     return vector;
 }
 
@@ -77,54 +75,34 @@ static struct norm read_norm(const struct model *model, const char *scope, const
     return (struct norm){read_vector(model, scope, name, ".weight"), read_vector(model, scope, name, ".bias")};
 }
 
-/* Floats as ggml's q8_0: 32 bytes and a scale of f16, by which the largest of them becomes 127.  One scale for a row of 1536
- * weights, as HEED_I8 has it, makes sentences 7 times as wrong. */
-static void *to_blocks(const struct model *model, const float *floats, int64_t blocks) {
-    struct block {
-        uint16_t scale;
-        int8_t element[BLOCK];
-    } *block = allocate(blocks, sizeof *block);
-    float *scale = allocate(blocks, sizeof *scale);
-    uint16_t *half = allocate(blocks, sizeof *half);
-    for (int64_t i = 0; i < blocks; i++) {
-        float most = 0;
-        for (int64_t j = 0; j < BLOCK; j++)
-            most = fmaxf(most, fabsf(floats[i * BLOCK + j]));
-        scale[i] = most / 127;
-    }
-    copy_rows(model, &(struct tensor){.data = scale, .rows = 1, .columns = blocks, .type = HEED_F32}, HEED_F16, half);
-    for (int64_t i = 0; i < blocks; i++) {
-        block[i].scale = half[i];
-        for (int64_t j = 0; j < BLOCK; j++)
-            block[i].element[j] = (int8_t)(scale[i] > 0 ? lrintf(floats[i * BLOCK + j] / scale[i]) : 0);
-    }
-    free(scale);
-    free(half);
-    return block;
+/* What weights are stored as.  One scale for a row of 1536 weights, as HEED_I8 has it, makes sentences 7 times as wrong as one for
+ * each block of 32; where there are no whole blocks, floats stay. */
+static enum heed_type type_of_weights(const struct model *model, int64_t inputs) {
+    return model->type == HEED_Q8_0 && inputs % BLOCK != 0 ? HEED_F32 : model->type;
+}
+
+static int64_t bytes_of(enum heed_type type, int64_t elements) {
+    return type == HEED_Q8_0 ? elements / BLOCK * BLOCK_BYTES : elements * (type == HEED_BF16 ? 2 : 4);
 }
 
 /* Linear layers of the checkpoint, one below the other, as one: [parts * outputs, inputs]. */
 static struct heed_weights read_linear(const struct model *model, const char *scope, const char *const *names, int parts,
                                        int64_t outputs, int64_t inputs) {
-    const enum heed_type type = model->type == HEED_BF16 ? HEED_BF16 : HEED_F32;
-    const size_t size = type == HEED_BF16 ? sizeof(uint16_t) : sizeof(float);
-    char *stored = allocate(parts * outputs * inputs, size);
+    const enum heed_type type = type_of_weights(model, inputs);
+    const int64_t bytes = bytes_of(type, outputs * inputs);
+    char *stored = allocate(parts * bytes, 1);
     float *bias = allocate(parts * outputs, sizeof *bias);
     for (int64_t part = 0; part < parts; part++) {
         const struct tensor weight = find(model, scope, names[part], ".weight", outputs, inputs);
         const struct tensor shift = find(model, scope, names[part], ".bias", 0, outputs);
-        copy_rows(model, &weight, type, stored + (size_t)(part * outputs * inputs) * size);
-        copy_rows(model, &shift, HEED_F32, bias + part * outputs);
+        convert(model, &weight, type, stored + part * bytes);
+        convert(model, &shift, HEED_F32, bias + part * outputs);
     }
     struct heed_weights weights = {
-        .outputs = parts * outputs, .inputs = inputs, .data = stored, .type = model->type, .stride = inputs, .bias = bias};
-    void *blocks = NULL;
-    if (model->type == HEED_Q8_0 && inputs % BLOCK == 0)
-        weights.data = blocks = to_blocks(model, (float *)stored, weights.outputs * inputs / BLOCK);
+        .outputs = parts * outputs, .inputs = inputs, .data = stored, .type = type, .stride = inputs, .bias = bias};
     void *packed = allocate(heed_packed_bytes(&weights), 1);
     check(heed_pack_weights(&weights, packed, &model->exec));
     weights.packed = packed;
-    free(blocks);
     free(stored);
     return weights;
 }
@@ -214,10 +192,6 @@ struct model *model_open(const char *folder, enum heed_type weights, const struc
     model->checkpoint = checkpoint_open(folder);
     if (checkpoint_has(&model->checkpoint, "bert.embeddings.word_embeddings.weight"))
         model->prefix = "bert.";
-    const int64_t most_rows = model->inner > model->sizes.width ? model->inner : model->sizes.width;
-    model->count = allocate(most_rows, sizeof *model->count);
-    for (int32_t i = 0; i < most_rows; i++)
-        model->count[i] = i;
     read_embeddings(model, segments);
     model->layer = allocate(model->layers, sizeof *model->layer);
     for (int64_t i = 0; i < model->layers; i++) {

@@ -1,4 +1,4 @@
-/* heed_embedding: bits are compared with the scalar table, which other tests compare with the rule. */
+/* heed_embedding and heed_convert: bits are compared with the scalar table, which other tests compare with the rule. */
 #include "fuzz.h"
 #include "types.h"
 
@@ -102,4 +102,49 @@ void fuzz_embedding(struct input *in) {
     for (int64_t i = 0; i < changes; i++)
         make_hostile(in, &memory, &changed, tables, r.tables);
     fuzz_request(in, &function, &memory, &changed, changes == 0);
+}
+
+/* --- heed_convert --- */
+
+static enum heed_status call_convert(const void *request, const struct heed_exec *exec) { return heed_convert(request, exec); }
+
+static void print_convert(FILE *file, const void *request) {
+    const struct heed_convert *r = request;
+    fprintf(file, "convert: %" PRId64 " x %" PRId64 ", type %d to %d, strides %" PRId64 " %" PRId64 "\n", r->rows, r->columns,
+            (int)r->input.type, (int)r->output.type, r->input.token_stride, r->output.token_stride);
+}
+
+static enum marked mark_convert(struct memory *memory, const void *request) {
+    const struct heed_convert *r = request;
+    if (r->rows == 0 || r->columns == 0)
+        return MARKED;
+    if (is_large(r->rows, r->columns, 0))
+        return MARKED_OUTSIDE;
+    const struct rows input = typed_rows(r->input.data, r->input.type, r->rows, r->columns, r->input.token_stride);
+    const struct rows output = typed_rows(r->output.data, r->output.type, r->rows, r->columns, r->output.token_stride);
+    const struct rows scales = matrix_rows(r->scales, 1, r->rows, 0);
+    enum marked marked = memory_mark(memory, &input, ROLE_INPUT);
+    if (marked == MARKED)
+        marked = memory_mark(memory, &output, ROLE_OUTPUT);
+    return marked == MARKED && r->output.type == HEED_I8 ? memory_mark(memory, &scales, ROLE_OUTPUT) : marked;
+}
+
+void fuzz_convert(struct input *in) {
+    static const struct function function = {call_convert, print_convert, mark_convert, NULL, NULL};
+    struct memory memory = {.count = 0};
+    struct heed_convert r = {.rows = take_range(in, 0, 9), .columns = take_range(in, 0, 80)};
+    r.output.type = (enum heed_type)take_range(in, HEED_F32, HEED_Q4_0);
+    const int64_t block = type_has_blocks(r.output.type) ? TYPE_BLOCK : 1;
+    r.columns = (r.columns + (take_chance(in, 8) ? 500 : 0)) / block * block;
+    r.input.type = take_type(in);
+    r.input.token_stride = take_chance(in, 6) ? 0 : r.columns + take_range(in, 0, 3);
+    r.input.data = new_typed(in, &memory, "input", r.input.type, r.rows, r.columns, r.input.token_stride);
+    r.output.token_stride = r.columns + block * take_range(in, 0, 3);
+    r.output.data = new_weights(in, &memory, "output", r.output.type, r.rows, r.columns, r.output.token_stride);
+    if (r.output.type == HEED_I8)
+        r.scales = new_matrix(in, &memory, "scales", 1, r.rows, r.rows, FILL_NORMAL);
+    const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
+    for (int64_t i = 0; i < changes; i++)
+        overwrite(in, &memory, &r, sizeof r);
+    fuzz_request(in, &function, &memory, &r, changes == 0);
 }

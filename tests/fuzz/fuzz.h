@@ -178,6 +178,7 @@ void fuzz_attention_layer(struct input *in); /* linear.c */
 void fuzz_norm(struct input *in);            /* rows.c */
 void fuzz_activate(struct input *in);        /* rows.c */
 void fuzz_embedding(struct input *in);       /* embedding.c */
+void fuzz_convert(struct input *in);         /* embedding.c */
 void fuzz_rope(struct input *in);            /* rope.c */
 void fuzz_rope_fill(struct input *in);       /* rope.c */
 void fuzz_append(struct input *in);          /* append.c */

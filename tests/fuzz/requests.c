@@ -150,6 +150,9 @@ void fuzz_one(const uint8_t *data, size_t size) {
     case 16:
         fuzz_attention_layer(&in);
         break;
+    case 17:
+        fuzz_convert(&in);
+        break;
     default:
         fuzz_attention(&in);
     }

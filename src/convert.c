@@ -1,0 +1,149 @@
+/* heed_convert: weights as checkpoints have them become what engines run.  Rounding is the kernels'; scales, and elements of
+ * blocks, are found in plain C, for weights are converted once. */
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "error.h"
+#include "rows.h"
+#include "types.h"
+
+enum { PIECE = 256 /* elements of a row at a time, whole blocks, on the stack */ };
+/* Below it 1 / scale may be infinite, and the f16 of a block is 0 long before. */
+static const float least_scale = 0x1p-126f;
+
+static enum heed_status check_types(const struct heed_convert *r) {
+    if (r->input.type != HEED_F32 && r->input.type != HEED_BF16 && r->input.type != HEED_F16)
+        return heed_fail(HEED_INVALID_ARGUMENT, "input.type is %d, must be HEED_F32, HEED_BF16 or HEED_F16", (int)r->input.type);
+    if ((unsigned)r->output.type > HEED_Q4_0)
+        return heed_fail(HEED_INVALID_ARGUMENT, "output.type is %d, must be one of enum heed_type", (int)r->output.type);
+    if (r->output.type != HEED_I8 && r->scales)
+        return heed_fail(HEED_INVALID_ARGUMENT, "scales is %p, must be NULL with output.type %s, which is not i8",
+                         (const void *)r->scales, type_name(r->output.type));
+    if (!type_has_blocks(r->output.type))
+        return HEED_OK;
+    if (r->columns % TYPE_BLOCK)
+        return heed_fail(HEED_INVALID_ARGUMENT, "columns is %" PRId64 ", must be a multiple of %d with output.type %s", r->columns,
+                         TYPE_BLOCK, type_name(r->output.type));
+    if (r->rows > 1 && r->output.token_stride % TYPE_BLOCK)
+        return heed_fail(HEED_INVALID_ARGUMENT, "output.token_stride is %" PRId64 ", must be a multiple of %d with output.type %s",
+                         r->output.token_stride, TYPE_BLOCK, type_name(r->output.type));
+    return HEED_OK;
+}
+
+static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
+                                    int64_t stride) {
+    struct heed_region region = heed_rows_region(name, data, rows, type_units(type, columns), type_units(type, stride));
+    region.stride_name[2] = ".token_stride";
+    region.element_bytes = (int)type_bytes(type);
+    return region;
+}
+
+static enum heed_status check(const struct heed_convert *r) {
+    if (!r)
+        return heed_fail(HEED_INVALID_ARGUMENT, "convert is NULL");
+    if (heed_check_range("rows", r->rows, 0, INT64_MAX) || heed_check_range("columns", r->columns, 0, INT64_MAX) || check_types(r))
+        return HEED_INVALID_ARGUMENT;
+    struct heed_region input = region_of("input", r->input.data, r->input.type, r->rows, r->columns, r->input.token_stride),
+                       output = region_of("output", r->output.data, r->output.type, r->rows, r->columns, r->output.token_stride),
+                       scales = region_of("scales", r->scales, HEED_F32, r->columns > 0 && r->output.type == HEED_I8, r->rows, 0);
+    if (heed_region_check(&input) || heed_region_check(&output) || heed_region_check(&scales) ||
+        heed_region_check_rows_apart(&output) || heed_region_check_apart(&output, &input) ||
+        heed_region_check_apart(&output, &scales))
+        return HEED_INVALID_ARGUMENT;
+    return heed_region_check_apart(&scales, &input);
+}
+
+static const void *row_of(const struct heed_input *input, int64_t row) {
+    return type_at(input->type, input->data, row > 0 ? row * input->token_stride : 0);
+}
+
+/* The size of the largest element, NaN if one is not finite. */
+static float largest_of(const struct heed_convert *r, const struct heed_kernels *kernels, const void *row) {
+    float floats[PIECE], largest = 0;
+    for (int64_t from = 0; from < r->columns; from += PIECE) {
+        const int64_t n = min_i64(PIECE, r->columns - from);
+        kernels->widen_rows(type_at(r->input.type, row, from), r->input.type, 0, 1, n, floats, 0);
+        const float size = kernels->max_size(floats, n);
+        if (!(size <= largest) && largest == largest)
+            largest = size;
+    }
+    return largest;
+}
+
+/* As heed_kv_append has it. */
+static float scale_of(float largest) {
+    const float scale = largest / 127.0f;
+    return scale < least_scale ? least_scale : scale;
+}
+
+static void to_bytes(const struct heed_kernels *kernels, float *floats, int64_t n, float scale, void *to) {
+    if (scale == scale)
+        kernels->scale_rows(floats, HEED_F32, 0, 1, n, 1.0f / scale, floats, 0);
+    else
+        memset(floats, 0, (size_t)n * sizeof *floats);
+    kernels->round_rows(floats, 0, 1, n, to, HEED_I8, 0);
+}
+
+static void put_scale(const struct heed_kernels *kernels, float scale, char *block) {
+    uint16_t half;
+    kernels->round_rows(&scale, 0, 1, 1, &half, HEED_F16, 0);
+    memcpy(block, &half, sizeof half);
+}
+
+/* ggml rounds halves away from 0. */
+static void to_q8_0(const struct heed_kernels *kernels, const float *x, char *block) {
+    const float scale = kernels->max_size(x, TYPE_BLOCK) / 127.0f, factor = scale >= least_scale ? 1.0f / scale : 0.0f;
+    put_scale(kernels, scale, block);
+    for (int i = 0; i < TYPE_BLOCK; i++)
+        block[2 + i] = (char)(factor > 0.0f ? lroundf(x[i] * factor) : 0);
+}
+
+/* The largest element becomes -8, so that all 16 numbers are of use. */
+static void to_q4_0(const struct heed_kernels *kernels, const float *x, char *block) {
+    const float size = kernels->max_size(x, TYPE_BLOCK);
+    float largest = size;
+    for (int i = TYPE_BLOCK - 1; i >= 0; i--)
+        if (fabsf(x[i]) == size)
+            largest = x[i];
+    const float scale = largest / -8.0f, factor = fabsf(scale) >= least_scale ? 1.0f / scale : 0.0f;
+    unsigned nibble[TYPE_BLOCK];
+    put_scale(kernels, scale, block);
+    for (int i = 0; i < TYPE_BLOCK; i++)
+        nibble[i] = factor != 0.0f ? (unsigned)fminf(15.0f, x[i] * factor + 8.5f) : 8;
+    for (int i = 0; i < TYPE_BLOCK / 2; i++)
+        block[2 + i] = (char)(nibble[i] | nibble[i + TYPE_BLOCK / 2] << 4);
+}
+
+static void to_blocks(const struct heed_kernels *kernels, const float *x, int64_t n, enum heed_type type, char *blocks) {
+    for (int64_t i = 0; i < n; i += TYPE_BLOCK, blocks += type_span(type, TYPE_BLOCK))
+        (type == HEED_Q8_0 ? to_q8_0 : to_q4_0)(kernels, x + i, blocks);
+}
+
+static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {
+    const struct heed_convert *r = context;
+    const enum heed_type type = r->output.type;
+    const void *from = row_of(&r->input, row);
+    char *to = (char *)r->output.data + type_span(type, row > 0 ? row * r->output.token_stride : 0);
+    const float scale = type == HEED_I8 ? scale_of(largest_of(r, kernels, from)) : 1.0f;
+    float floats[PIECE];
+    for (int64_t at = 0; at < r->columns; at += PIECE, to += type_span(type, PIECE)) {
+        const int64_t n = min_i64(PIECE, r->columns - at);
+        kernels->widen_rows(type_at(r->input.type, from, at), r->input.type, 0, 1, n, floats, 0);
+        if (type == HEED_I8)
+            to_bytes(kernels, floats, n, scale, to);
+        else if (type_has_blocks(type))
+            to_blocks(kernels, floats, n, type, to);
+        else
+            kernels->round_rows(floats, 0, 1, n, to, type, 0);
+    }
+    if (type == HEED_I8)
+        r->scales[row] = scale;
+}
+
+HEED_API enum heed_status heed_convert(const struct heed_convert *convert, const struct heed_exec *exec) {
+    if (check(convert))
+        return HEED_INVALID_ARGUMENT;
+    return heed_rows_run(&(struct heed_rows){convert->rows, convert->columns, 64.0, run_row, convert}, exec);
+}
