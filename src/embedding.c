@@ -86,6 +86,26 @@ static enum heed_status check_ids(const struct heed_embedding *request, const st
     return HEED_OK;
 }
 
+static enum heed_status check_table(const struct heed_embedding *request, const struct heed_lookup *lookup,
+                                    const struct names *names, const struct heed_region *output) {
+    if (check_fields(request, lookup, names) || check_memory(request, lookup, names, output))
+        return HEED_INVALID_ARGUMENT;
+    return check_ids(request, lookup, names);
+}
+
+/* Names are made where something is wrong: they take longer than a row. */
+static enum heed_status check_tables(const struct heed_embedding *request, const struct heed_region *output) {
+    static const struct names none;
+    for (int64_t table = 0; table < request->tables; table++) {
+        const struct heed_lookup *lookup = &request->lookup[table];
+        if (check_table(request, lookup, &none, output)) {
+            const struct names names = name_fields(table);
+            return check_table(request, lookup, &names, output);
+        }
+    }
+    return HEED_OK;
+}
+
 static enum heed_status check(const struct heed_embedding *request) {
     if (!request)
         return heed_fail(HEED_INVALID_ARGUMENT, "embedding is NULL");
@@ -101,14 +121,7 @@ static enum heed_status check(const struct heed_embedding *request) {
     output.stride_name[2] = ".token_stride";
     if (heed_region_check(&output) || heed_region_check_rows_apart(&output))
         return HEED_INVALID_ARGUMENT;
-    for (int64_t table = 0; table < request->tables; table++) {
-        const struct heed_lookup *lookup = &request->lookup[table];
-        const struct names names = name_fields(table);
-        if (check_fields(request, lookup, &names) || check_memory(request, lookup, &names, &output) ||
-            check_ids(request, lookup, &names))
-            return HEED_INVALID_ARGUMENT;
-    }
-    return HEED_OK;
+    return check_tables(request, &output);
 }
 
 static void add_table(const struct heed_lookup *lookup, const struct heed_kernels *kernels, int64_t row, int64_t column, int64_t n,
