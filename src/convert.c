@@ -105,7 +105,7 @@ static void to_q4_0(const struct heed_kernels *kernels, const float *x, char *bl
     const float size = kernels->max_size(x, TYPE_BLOCK);
     float largest = size;
     for (int i = TYPE_BLOCK - 1; i >= 0; i--)
-        if (fabsf(x[i]) == size)
+        if (size > 0.0f && fabsf(x[i]) == size)
             largest = x[i];
     const float scale = largest / -8.0f, factor = fabsf(scale) >= least_scale ? 1.0f / scale : 0.0f;
     unsigned nibble[TYPE_BLOCK];
