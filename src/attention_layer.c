@@ -150,23 +150,16 @@ static void make_steps(const struct heed_attention_layer *layer, const struct la
 static enum heed_status check_attention(const struct heed_attention *a) {
     if (a->weights.data || a->lse.data || a->scores.data || a->states.output.data || a->states.max.data || a->states.sum.data ||
         a->mass.data)
-        return heed_fail(HEED_INVALID_ARGUMENT, "attention: weights, lse, scores, states or mass are set, must be NULL in a layer");
+        return heed_fail(HEED_INVALID_ARGUMENT, "weights, lse, scores, states or mass are set, must be NULL in a layer");
     if (a->query_starts && (a->query_starts[0] != 0 || a->query_starts[a->batch] != a->query_tokens))
-        return heed_fail(HEED_INVALID_ARGUMENT, "attention: query_starts go from %lld to %lld, must be from 0 to %lld",
+        return heed_fail(HEED_INVALID_ARGUMENT, "query_starts go from %lld to %lld, must be from 0 to %lld",
                          (long long)a->query_starts[0], (long long)a->query_starts[a->batch], (long long)a->query_tokens);
     return HEED_OK;
 }
 
 static struct heed_region region_of_view(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
                                          int64_t stride) {
-    return (struct heed_region){.name = name,
-                                .data = data,
-                                .type = type,
-                                .any_type = true,
-                                .width = columns,
-                                .count = {1, 1, data ? rows : 0},
-                                .stride = {0, 0, stride},
-                                .stride_name = {"", "", ".token_stride"}};
+    return heed_region_of_matrix(name, ".token_stride", data, type, data ? rows : 0, columns, stride);
 }
 
 /* Appending writes before all inputs have been read. */

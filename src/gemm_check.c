@@ -55,14 +55,7 @@ static enum heed_status check_types(const struct heed_gemm *request, const struc
 
 static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
                                     int64_t ld) {
-    return (struct heed_region){.name = name,
-                                .data = data,
-                                .type = type,
-                                .any_type = true,
-                                .width = columns,
-                                .count = {1, 1, rows},
-                                .stride = {0, 0, ld},
-                                .stride_name = {"", "", " rows"}};
+    return heed_region_of_matrix(name, " rows", data, type, rows, columns, ld);
 }
 
 static enum heed_status check_sizes(const struct heed_gemm *request, const struct heed_gemm_names *names) {

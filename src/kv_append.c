@@ -11,10 +11,9 @@
 #include "schedule.h"
 
 enum {
-    TASK_TOKENS = 64, /* of one head: some 64 KiB read and written */
-    GROUP = 16,       /* tokens that are stored at once: every panel has a multiple of them, every page too */
-    PIECE =
-        HEED_ROPE_PIECE /* elements of a group's tokens, or pairs of them, that are turned or rounded at once: 4 KiB of floats */
+    TASK_TOKENS = 64,       /* of one head: some 64 KiB read and written */
+    GROUP = 16,             /* tokens that are stored at once: every panel has a multiple of them, every page too */
+    PIECE = HEED_ROPE_PIECE /* elements, or pairs, of a group's tokens that are turned or rounded at once: 4 KiB */
 };
 /* An element costs about as much time as this many operations of a product. */
 #define FLOPS_PER_ELEMENT 32.0

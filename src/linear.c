@@ -68,14 +68,7 @@ static struct heed_gemm product_of(const struct heed_linear *r) {
 
 static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
                                     int64_t stride) {
-    return (struct heed_region){.name = name,
-                                .data = data,
-                                .type = type,
-                                .any_type = true,
-                                .width = columns,
-                                .count = {1, 1, rows},
-                                .stride = {0, 0, stride},
-                                .stride_name = {"", "", ".token_stride"}};
+    return heed_region_of_matrix(name, ".token_stride", data, type, rows, columns, stride);
 }
 
 /* Gate or residual: each element is read before it is written, so the output may be exactly there. */

@@ -16,6 +16,18 @@ enum heed_status heed_check_range(const char *name, int64_t value, int64_t least
     return HEED_OK;
 }
 
+struct heed_region heed_region_of_matrix(const char *name, const char *stride_name, const void *data, enum heed_type type,
+                                         int64_t rows, int64_t columns, int64_t stride) {
+    return (struct heed_region){.name = name,
+                                .data = data,
+                                .type = type,
+                                .any_type = true,
+                                .width = columns,
+                                .count = {1, 1, rows},
+                                .stride = {0, 0, stride},
+                                .stride_name = {"", "", stride_name}};
+}
+
 static int64_t element_bytes(const struct heed_region *region) {
     return region->element_bytes ? region->element_bytes : type_bytes(region->type);
 }

@@ -23,6 +23,9 @@ struct heed_region {
     int64_t span; /* set by heed_region_check: elements from the first to the last, 0 if there are none */
 };
 
+/* A matrix of any type, rows `stride` elements apart. */
+struct heed_region heed_region_of_matrix(const char *name, const char *stride_name, const void *data, enum heed_type type,
+                                         int64_t rows, int64_t columns, int64_t stride);
 /* The type one that may be, strides not negative, every element within the address space, data there and aligned; sets span. */
 enum heed_status heed_region_check(struct heed_region *region);
 /* No two rows of an output share an element: taken by ascending stride, each dimension steps over all of those before it. */

@@ -138,8 +138,10 @@ START_TEST(test_api_attention_layer_refuses) {
     REFUSED(attention_layer, r.attention.head_dim = 0, "attention: head_dim", "0");
     REFUSED(attention_layer, r.attention.query_tokens = INT64_MAX / 2, "query_tokens", "4611686018427387903");
     REFUSED(attention_layer, r.attention.softcap = -1, "attention: softcap", "-1");
-    REFUSED(attention_layer, r.attention.lse.data = memory, "attention: ", "lse");
-    REFUSED(attention_layer, (r.attention.query_starts = numbers.key_starts, r.attention.query_tokens = 6), "query_starts", "5");
+    REFUSED(attention_layer, r.attention.lse = ((struct heed_output){memory + 400, 6, 3, 1, HEED_F32}), "attention: weights, lse",
+            "NULL");
+    REFUSED(attention_layer, (r.attention.query_starts = numbers.key_starts, r.attention.query_tokens = 6),
+            "attention: query_starts go", "5");
     REFUSED(attention_layer, r.rope.pairs = 3, "rope: tables.pairs", "3");
     REFUSED(attention_layer, r.qkv.outputs = 16, "qkv.outputs", "15");
     REFUSED(attention_layer, r.out.inputs = 5, "out.inputs", "6");
