@@ -304,21 +304,26 @@ static void make_cache_of(struct input *in, struct memory *memory, int64_t batch
     c->table_stride = c->pages_per_sequence;
 }
 
-static void make_tokens(struct input *in, struct memory *memory, struct heed_kv_append *r) {
-    r->tokens = take_chance(in, 4) ? take_range(in, 0, 200) : take_range(in, 0, 20);
+void fuzz_take_sequences(struct input *in, struct memory *memory, int64_t batch, int64_t tokens, int64_t most_position,
+                         const int64_t **starts, const int64_t **positions) {
     if (take_chance(in, 2)) {
-        int64_t *starts = memory_new(memory, "starts", r->batch + 1, sizeof *starts, in);
-        starts[0] = 0;
-        for (int64_t b = 0; b < r->batch; b++)
-            starts[b + 1] = starts[b] + take_range(in, 0, r->tokens - starts[b]);
-        r->starts = starts;
+        int64_t *begins = memory_new(memory, "starts", batch + 1, sizeof *begins, in);
+        begins[0] = 0;
+        for (int64_t b = 0; b < batch; b++)
+            begins[b + 1] = begins[b] + take_range(in, 0, tokens - begins[b]);
+        *starts = begins;
     }
     if (take_chance(in, 4))
         return;
-    int64_t *positions = memory_new(memory, "positions", r->batch, sizeof *positions, in);
-    for (int64_t b = 0; b < r->batch; b++)
-        positions[b] = take_range(in, 0, 400);
-    r->positions = positions;
+    int64_t *places = memory_new(memory, "positions", batch, sizeof *places, in);
+    for (int64_t b = 0; b < batch; b++)
+        places[b] = take_range(in, 0, most_position);
+    *positions = places;
+}
+
+static void make_tokens(struct input *in, struct memory *memory, struct heed_kv_append *r) {
+    r->tokens = take_chance(in, 4) ? take_range(in, 0, 200) : take_range(in, 0, 20);
+    fuzz_take_sequences(in, memory, r->batch, r->tokens, 400, &r->starts, &r->positions);
 }
 
 static void make_rope(struct input *in, struct memory *memory, struct heed_kv_append *r) {

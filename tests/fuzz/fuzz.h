@@ -154,6 +154,9 @@ struct function {
 };
 /* A valid request of the function is run, or one that has been changed; memory is freed. */
 void fuzz_request(struct input *in, const struct function *function, struct memory *memory, const void *request, bool valid);
+/* Packed sequences or none, and positions or none, up to most_position: append.c. */
+void fuzz_take_sequences(struct input *in, struct memory *memory, int64_t batch, int64_t tokens, int64_t most_position,
+                         const int64_t **starts, const int64_t **positions);
 /* Whether an array is NULL or has this many bytes in memory. */
 bool memory_has(const struct memory *memory, const void *array, __int128 bytes);
 

@@ -73,22 +73,6 @@ static bool rope_may_be_validated(const struct memory *memory, const void *reque
            memory_has(memory, r->positions, (__int128)r->batch * (__int128)sizeof *r->positions);
 }
 
-static void make_tokens(struct input *in, struct memory *memory, struct heed_rope *r) {
-    if (take_chance(in, 2)) {
-        int64_t *starts = memory_new(memory, "starts", r->batch + 1, sizeof *starts, in);
-        starts[0] = 0;
-        for (int64_t b = 0; b < r->batch; b++)
-            starts[b + 1] = starts[b] + take_range(in, 0, r->tokens - starts[b]);
-        r->starts = starts;
-    }
-    if (take_chance(in, 4))
-        return;
-    int64_t *positions = memory_new(memory, "positions", r->batch, sizeof *positions, in);
-    for (int64_t b = 0; b < r->batch; b++)
-        positions[b] = take_range(in, 0, 40);
-    r->positions = positions;
-}
-
 static void make_tables(struct input *in, struct memory *memory, struct heed_rope *r) {
     struct heed_rope_tables *tables = &r->tables;
     tables->pairs = take_chance(in, 3) ? take_range(in, 0, r->head_dim / 2) : r->head_dim / 2;
@@ -117,7 +101,7 @@ void fuzz_rope(struct input *in) {
     struct memory memory = {.count = 0};
     struct heed_rope r = {.batch = take_range(in, 0, 3), .num_heads = take_range(in, 0, 3), .tokens = take_range(in, 0, 20)};
     r.head_dim = take_chance(in, 8) ? take_range(in, 100, 300) : take_range(in, 0, 40);
-    make_tokens(in, &memory, &r);
+    fuzz_take_sequences(in, &memory, r.batch, r.tokens, 40, &r.starts, &r.positions);
     make_tables(in, &memory, &r);
     const struct heed_input output = make_view(in, &memory, "output", &r);
     r.output = (struct heed_output){(void *)(uintptr_t)output.data, output.batch_stride, output.head_stride, output.token_stride,
