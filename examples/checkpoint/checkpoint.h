@@ -1,6 +1,7 @@
-/* Hugging Face checkpoints, as the examples read them: a folder with JSON files of settings, and model.safetensors, a JSON header
- * and the tensors themselves (https://github.com/huggingface/safetensors).  No byte of them is trusted.  What is wrong ends the
- * program, with one line that names the file, and in it the field or the tensor; what is read lives as long as the program. */
+/* Checkpoints, as the examples read them: Hugging Face's folders with JSON files of settings and model.safetensors, a JSON header
+ * and the tensors themselves (https://github.com/huggingface/safetensors), whole or in shards; and the GGUF files of ggml.  No byte
+ * of them is trusted.  What is wrong ends the program, with one line that names the file, and in it the field or the tensor; what
+ * is read lives as long as the program. */
 #ifndef HEED_EXAMPLES_CHECKPOINT_H
 #define HEED_EXAMPLES_CHECKPOINT_H
 
@@ -28,24 +29,29 @@ int64_t settings_integer(const struct settings *settings, const char *field, int
 double settings_number(const struct settings *settings, const char *field, double least, double most, double otherwise);
 bool settings_flag(const struct settings *settings, const char *field, bool otherwise);
 const char *settings_string(const struct settings *settings, const char *field, const char *otherwise);
+/* The field must have this value, which it also has if it is not there. */
+void settings_expect(const struct settings *settings, const char *field, const char *value);
+/* A field that is an object; all of its fields are missing if it is not there. */
+struct settings settings_object(const struct settings *settings, const char *field);
 enum { SETTINGS_REQUIRED = -1 }; /* as `otherwise` of a number that cannot be negative */
 
 /* Reads a whole file; NULL if there is none.  A 0 follows its last byte. */
 char *file_read(const char *path, size_t *bytes);
 
-/* The tensors of model.safetensors, mapped: pages are read when they are used. */
+/* The tensors of a model, mapped: pages are read when they are used.  path is a folder with model.safetensors, or with
+ * model.safetensors.index.json and the shards that it names, or it is a GGUF file (gguf.h reads its metadata). */
 struct checkpoint {
-    char path[4096];
-    json_t *header;
-    void *file;
-    const unsigned char *data; /* what data_offsets count from */
-    int64_t bytes;
+    char path[4096]; /* of what names the tensors: the one file, or the index */
+    struct shard *shards;
+    int count;
+    json_t *index;     /* from the names of tensors to those of shards; NULL: there is one shard */
+    struct gguf *gguf; /* NULL: these are safetensors */
 };
-struct checkpoint checkpoint_open(const char *folder);
+struct checkpoint checkpoint_open(const char *path);
 /* Gives back the memory of what has been read so far; what is used again is read again. */
 void checkpoint_release(const struct checkpoint *checkpoint);
 
-/* F32, BF16 or F16, aligned to an element. */
+/* F32, BF16, F16, and in a GGUF file Q8_0 and Q4_0; aligned as heed wants it. */
 struct tensor {
     const void *data;
     int64_t rows, columns;

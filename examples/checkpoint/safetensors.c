@@ -1,69 +1,29 @@
-/* Tensors by name from a mapped model.safetensors: 8 bytes with the length of the header, the header, the data.  See checkpoint.h.
- */
-#define _DEFAULT_SOURCE
-
+/* Tensors by name from mapped safetensors: 8 bytes with the length of the header, the header, the data.  See checkpoint.h. */
 #include "checkpoint.h"
+#include "shard.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { LENGTH_BYTES = 8 };
 static const int64_t header_most = 100000000; /* the format's own limit */
 
-static void *map(const char *path, int64_t *bytes) {
-    struct stat status;
-    const int file = open(path, O_RDONLY | O_NONBLOCK); /* a FIFO must not keep us waiting before it is refused */
-    if (file < 0 || fstat(file, &status) != 0)
-        fail("%s: %s", path, strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        fail("%s: is not a file", path);
-    if (status.st_size < LENGTH_BYTES)
-        fail("%s: has %" PRId64 " bytes, too few for the length of its header", path, (int64_t)status.st_size);
-    *bytes = status.st_size;
-    void *data = mmap(NULL, (size_t)*bytes, PROT_READ, MAP_PRIVATE, file, 0);
-    if (data == MAP_FAILED)
-        fail("%s: %s", path, strerror(errno));
-    close(file);
-    return data;
-}
-
-struct checkpoint checkpoint_open(const char *folder) {
-    struct checkpoint checkpoint;
-    if (snprintf(checkpoint.path, sizeof checkpoint.path, "%s/model.safetensors", folder) >= (int)sizeof checkpoint.path)
-        fail("the name of folder %s is too long", folder);
-    int64_t file_bytes = 0;
-    checkpoint.file = map(checkpoint.path, &file_bytes);
-    const unsigned char *file = checkpoint.file;
+void safetensors_open(struct shard *shard) {
+    const int64_t most = shard->file_bytes - LENGTH_BYTES;
     uint64_t header_bytes = 0;
     for (int i = 0; i < LENGTH_BYTES; i++)
-        header_bytes |= (uint64_t)file[i] << 8 * i;
-    if (header_bytes > (uint64_t)(file_bytes - LENGTH_BYTES) || header_bytes > (uint64_t)header_most)
-        fail("%s: a header of %" PRIu64 " bytes, in a file of %" PRId64, checkpoint.path, header_bytes, file_bytes);
+        header_bytes |= (uint64_t)shard->file[i] << 8 * i;
+    if (header_bytes > (uint64_t)most || header_bytes > (uint64_t)header_most)
+        fail("%s: a header of %" PRIu64 " bytes, in a file of %" PRId64, shard->path, header_bytes, shard->file_bytes);
     json_error_t error;
-    checkpoint.header = json_loadb((const char *)file + LENGTH_BYTES, (size_t)header_bytes,
-                                   JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
-    if (!checkpoint.header)
-        fail("%s: the header, at byte %d: %s", checkpoint.path, error.position, error.text);
-    if (!json_is_object(checkpoint.header))
-        fail("%s: the header is not a JSON object", checkpoint.path);
-    checkpoint.data = file + LENGTH_BYTES + header_bytes;
-    checkpoint.bytes = file_bytes - LENGTH_BYTES - (int64_t)header_bytes;
-    return checkpoint;
-}
-
-void checkpoint_release(const struct checkpoint *checkpoint) {
-    const unsigned char *file = checkpoint->file;
-    madvise(checkpoint->file, (size_t)(checkpoint->data - file + checkpoint->bytes), MADV_DONTNEED);
-}
-
-bool checkpoint_has(const struct checkpoint *checkpoint, const char *name) {
-    return json_object_get(checkpoint->header, name) != NULL;
+    shard->header = json_loadb((const char *)shard->file + LENGTH_BYTES, (size_t)header_bytes,
+                               JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    if (!shard->header)
+        fail("%s: the header, at byte %d: %s", shard->path, error.position, error.text);
+    if (!json_is_object(shard->header))
+        fail("%s: the header is not a JSON object", shard->path);
+    shard->data = shard->file + LENGTH_BYTES + header_bytes;
+    shard->bytes = most - (int64_t)header_bytes;
 }
 
 /* Element i of an array of integers, -1 if there is none: a double has all integers up to 2^53. */
@@ -79,10 +39,10 @@ static bool has_shape(const json_t *shape, int64_t rows, int64_t columns) {
     return json_array_size(shape) == 1 && element(shape, 0) == columns;
 }
 
-struct tensor checkpoint_tensor(const struct checkpoint *checkpoint, const char *name, int64_t rows, int64_t columns) {
+struct tensor safetensors_tensor(const struct shard *shard, const char *name, int64_t rows, int64_t columns) {
     static const char *const types[] = {[HEED_F32] = "F32", [HEED_BF16] = "BF16", [HEED_F16] = "F16"};
-    const char *path = checkpoint->path;
-    const json_t *entry = json_object_get(checkpoint->header, name);
+    const char *path = shard->path;
+    const json_t *entry = json_object_get(shard->header, name);
     if (!json_is_object(entry))
         fail("%s: there is no tensor %s", path, name);
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
@@ -98,13 +58,13 @@ struct tensor checkpoint_tensor(const struct checkpoint *checkpoint, const char 
              rows > 0 ? rows : columns, rows > 0 ? "," : "", rows > 0 ? columns : 0);
     }
     const int64_t begin = element(offsets, 0), end = element(offsets, 1), width = type == HEED_F32 ? 4 : 2;
-    const int64_t count = rows > 0 ? rows : 1, room = checkpoint->bytes / width / count;
-    if (json_array_size(offsets) != 2 || begin < 0 || end < begin || end > checkpoint->bytes || columns > room ||
+    const int64_t count = rows > 0 ? rows : 1, room = shard->bytes / width / count;
+    if (json_array_size(offsets) != 2 || begin < 0 || end < begin || end > shard->bytes || columns > room ||
         end - begin != count * columns * width)
         fail("%s: %s: data_offsets are %" PRId64 " and %" PRId64 ", which is not where its shape has room in %" PRId64
              " bytes of data",
-             path, name, begin, end, checkpoint->bytes);
-    if ((uintptr_t)(checkpoint->data + begin) % (uintptr_t)width != 0)
+             path, name, begin, end, shard->bytes);
+    if ((uintptr_t)(shard->data + begin) % (uintptr_t)width != 0)
         fail("%s: %s: data_offsets begin at %" PRId64 ", where it is not aligned", path, name, begin);
-    return (struct tensor){.data = checkpoint->data + begin, .rows = count, .columns = columns, .type = type};
+    return (struct tensor){.data = shard->data + begin, .rows = count, .columns = columns, .type = type};
 }

@@ -120,3 +120,20 @@ const char *settings_string(const struct settings *settings, const char *field, 
         fail("%s: %s is not a string", settings->path, field);
     return value ? json_string_value(value) : otherwise;
 }
+
+void settings_expect(const struct settings *settings, const char *field, const char *value) {
+    const char *found = settings_string(settings, field, value);
+    if (strcmp(found, value) != 0)
+        fail("%s: %s is %s, must be %s", settings->path, field, found, value);
+}
+
+struct settings settings_object(const struct settings *settings, const char *field) {
+    struct settings object = {.json = json_object_get(settings->json, field)};
+    if (snprintf(object.path, sizeof object.path, "%s: %s", settings->path, field) >= (int)sizeof object.path)
+        fail("%s: the path is too long", settings->path);
+    if (json_is_null(object.json))
+        object.json = NULL;
+    if (object.json && !json_is_object(object.json))
+        fail("%s is not a JSON object", object.path);
+    return object;
+}

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "../checkpoint/checkpoint.h"
+#include "../checkpoint/command.h"
 #include "model.h"
 #include "wordpiece.h"
 
@@ -11,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 static const char usage[] =
     "Usage: embed [OPTION]... MODEL <LINES\n"
@@ -55,25 +54,8 @@ struct encoder {
     int64_t *starts;
     float *vectors, *query;
     struct ranked *ranked;
-    struct timespec start, shown;
+    struct progress progress;
 };
-
-static int64_t number_of(const char *name, const char *text, int64_t least, int64_t most) {
-    char *end;
-    errno = 0;
-    const long long number = strtoll(text, &end, 10);
-    if (errno || end == text || *end || number < least || number > most)
-        fail("--%s=%s: must be a number from %" PRId64 " to %" PRId64, name, text, least, most);
-    return number;
-}
-
-static enum heed_type type_of(const char *name) {
-    static const char *const names[] = {[HEED_F32] = "f32", [HEED_BF16] = "bf16", [HEED_Q8_0] = "int8"};
-    for (unsigned type = 0; type <= HEED_Q8_0; type++)
-        if (names[type] && strcmp(name, names[type]) == 0)
-            return type;
-    fail("--weights=%s: must be f32, bf16 or int8", name);
-}
 
 static struct options read_options(int argc, char **argv) {
     static const struct option known[] = {
@@ -86,13 +68,13 @@ static struct options read_options(int argc, char **argv) {
         else if (option == 't')
             options.tokens = true;
         else if (option == 'w')
-            options.weights = type_of(optarg);
+            options.weights = option_weights(optarg);
         else if (option == 'n')
-            options.exec.threads = (int)number_of("threads", optarg, 1, 1024);
+            options.exec.threads = (int)option_integer("threads", optarg, 1, 1024);
         else if (option == 'm')
-            options.max_tokens = number_of("max-tokens", optarg, LEAST_TOKENS, INT32_MAX);
+            options.max_tokens = option_integer("max-tokens", optarg, LEAST_TOKENS, INT32_MAX);
         else if (option == 'b')
-            options.batch = number_of("batch", optarg, 1, MOST_BATCH);
+            options.batch = option_integer("batch", optarg, 1, MOST_BATCH);
         else
             exit((fputs(usage, option == 'h' ? stdout : stderr), option == 'h' ? 0 : 2));
     }
@@ -100,25 +82,6 @@ static struct options read_options(int argc, char **argv) {
         exit((fputs(usage, stderr), 2));
     options.folder = argv[optind];
     return options;
-}
-
-static double seconds_since(const struct timespec *then) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - then->tv_sec) + 1e-9 * (double)(now.tv_nsec - then->tv_nsec);
-}
-
-/* On a terminal, where nothing else is written meanwhile, and not for what is done at once. */
-static void show_progress(struct encoder *encoder, bool end) {
-    if (!isatty(STDERR_FILENO) || (isatty(STDOUT_FILENO) && !encoder->query))
-        return;
-    if (end && encoder->shown.tv_sec)
-        fprintf(stderr, "\r\033[K");
-    else if (!end && seconds_since(encoder->shown.tv_sec ? &encoder->shown : &encoder->start) > 0.5) {
-        fprintf(stderr, "\r%" PRId64 " lines, %.0f per second", encoder->done,
-                (double)encoder->done / seconds_since(&encoder->start));
-        clock_gettime(CLOCK_MONOTONIC, &encoder->shown);
-    }
 }
 
 static void print_vector(const float *vector, int64_t width) {
@@ -144,7 +107,8 @@ static void finish_batch(struct encoder *encoder) {
     }
     encoder->done += encoder->sentences;
     encoder->sentences = 0;
-    show_progress(encoder, false);
+    progress_show(&encoder->progress, "%" PRId64 " lines, %.0f per second", encoder->done,
+                  (double)encoder->done / progress_seconds(&encoder->progress));
 }
 
 static void print_tokens(const int32_t *tokens, int64_t count) {
@@ -194,7 +158,7 @@ static void read_lines(struct encoder *encoder) {
     free(line);
     if (encoder->sentences > 0)
         finish_batch(encoder);
-    show_progress(encoder, true);
+    progress_end(&encoder->progress);
 }
 
 static int by_cosine(const void *a, const void *b) {
@@ -252,7 +216,7 @@ int main(int argc, char **argv) {
     encoder = open_encoder(&options);
     if (options.query && !options.tokens)
         set_query(&encoder, options.query);
-    clock_gettime(CLOCK_MONOTONIC, &encoder.start);
+    encoder.progress = progress_start(encoder.query);
     read_lines(&encoder);
     if (encoder.query)
         print_ranking(encoder.ranked, encoder.done);

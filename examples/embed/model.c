@@ -1,6 +1,6 @@
 /* See model.h.  The sentences of a call lie one after another in tensors [tokens, width]: there is no padding anywhere. */
 #include "model.h"
-#include "../checkpoint/checkpoint.h"
+#include "../checkpoint/weights.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, BLOCK = 32, BLOCK_BYTES = 34 };
+enum { SCOPE_BYTES = 128 };
 
 struct norm {
     float *gain, *bias;
@@ -21,8 +21,6 @@ struct layer {
 
 struct model {
     struct checkpoint checkpoint;
-    const char *prefix; /* of the names of its tensors */
-    enum heed_type type;
     struct heed_exec exec;
     struct model_sizes sizes;
     int64_t heads, inner, layers;
@@ -36,101 +34,37 @@ struct model {
     float *hidden, *wide;     /* of a call: [room, width], [room, inner] */
 };
 
-static void check(enum heed_status status) {
-    if (status != HEED_OK)
-        fail("%s: %s", heed_status_string(status), heed_error_message());
+static struct norm read_norm(const struct reader *reader, const char *gain, const char *bias, int64_t width) {
+    return (struct norm){read_floats(reader, gain, 0, width), read_floats(reader, bias, 0, width)};
 }
 
-/* The tensor called <prefix><scope><name><kind>. */
-static struct tensor find(const struct model *model, const char *scope, const char *name, const char *kind, int64_t rows,
-                          int64_t columns) {
-    char full[NAME_BYTES];
-    snprintf(full, sizeof full, "%s%s%s%s", model->prefix, scope, name, kind);
-    return checkpoint_tensor(&model->checkpoint, full, rows, columns);
-}
-
-static struct heed_lookup lookup_of(const struct tensor *tensor, const int32_t *ids) {
-    return (struct heed_lookup){
-        .data = tensor->data, .rows = tensor->rows, .stride = tensor->columns, .type = tensor->type, .ids = ids};
-}
-
-/* Rows of a tensor of the checkpoint in another type. */
-static void convert(const struct model *model, const struct tensor *tensor, enum heed_type type, void *copy) {
-    check(
-        heed_convert(&(struct heed_convert){.rows = tensor->rows,
-                                            .columns = tensor->columns,
-                                            .input = {.data = tensor->data, .token_stride = tensor->columns, .type = tensor->type},
-                                            .output = {.data = copy, .token_stride = tensor->columns, .type = type}},
-                     &model->exec));
-}
-
-static float *read_vector(const struct model *model, const char *scope, const char *name, const char *kind) {
-    const struct tensor tensor = find(model, scope, name, kind, 0, model->sizes.width);
-    float *vector = allocate(tensor.columns, sizeof *vector);
-    convert(model, &tensor, HEED_F32, vector);
-    return vector;
-}
-
-static struct norm read_norm(const struct model *model, const char *scope, const char *name) {
-    return (struct norm){read_vector(model, scope, name, ".weight"), read_vector(model, scope, name, ".bias")};
-}
-
-/* What weights are stored as.  One scale for a row of 1536 weights, as HEED_I8 has it, makes sentences 7 times as wrong as one for
- * each block of 32; where there are no whole blocks, floats stay. */
-static enum heed_type type_of_weights(const struct model *model, int64_t inputs) {
-    return model->type == HEED_Q8_0 && inputs % BLOCK != 0 ? HEED_F32 : model->type;
-}
-
-static int64_t bytes_of(enum heed_type type, int64_t elements) {
-    return type == HEED_Q8_0 ? elements / BLOCK * BLOCK_BYTES : elements * (type == HEED_BF16 ? 2 : 4);
-}
-
-/* Linear layers of the checkpoint, one below the other, as one: [parts * outputs, inputs]. */
-static struct heed_weights read_linear(const struct model *model, const char *scope, const char *const *names, int parts,
-                                       int64_t outputs, int64_t inputs) {
-    const enum heed_type type = type_of_weights(model, inputs);
-    const int64_t bytes = bytes_of(type, outputs * inputs);
-    char *stored = allocate(parts * bytes, 1);
-    float *bias = allocate(parts * outputs, sizeof *bias);
-    for (int64_t part = 0; part < parts; part++) {
-        const struct tensor weight = find(model, scope, names[part], ".weight", outputs, inputs);
-        const struct tensor shift = find(model, scope, names[part], ".bias", 0, outputs);
-        convert(model, &weight, type, stored + part * bytes);
-        convert(model, &shift, HEED_F32, bias + part * outputs);
-    }
-    struct heed_weights weights = {
-        .outputs = parts * outputs, .inputs = inputs, .data = stored, .type = type, .stride = inputs, .bias = bias};
-    void *packed = allocate(heed_packed_bytes(&weights), 1);
-    check(heed_pack_weights(&weights, packed, &model->exec));
-    weights.packed = packed;
-    free(stored);
-    return weights;
-}
-
-static void read_layer(struct model *model, int64_t index) {
-    static const char *const qkv[] = {"attention.self.query", "attention.self.key", "attention.self.value"};
-    static const char *const projection[] = {"attention.output.dense"}, *const up[] = {"intermediate.dense"};
-    static const char *const down[] = {"output.dense"};
-    const int64_t width = model->sizes.width;
-    char scope[NAME_BYTES / 2];
-    snprintf(scope, sizeof scope, "encoder.layer.%" PRId64 ".", index);
+static void read_layer(struct model *model, struct reader reader, const char *prefix, int64_t index) {
+    const int64_t width = model->sizes.width, inner = model->inner;
+    const struct part qkv[] = {{"attention.self.query", width}, {"attention.self.key", width}, {"attention.self.value", width}};
+    const struct part projection = {"attention.output.dense", width}, up = {"intermediate.dense", inner};
+    const struct part down = {"output.dense", width};
+    char scope[SCOPE_BYTES];
+    snprintf(scope, sizeof scope, "%sencoder.layer.%" PRId64 ".", prefix, index);
+    reader.scope = scope;
     model->layer[index] = (struct layer){
-        .qkv = read_linear(model, scope, qkv, 3, width, width),
-        .projection = read_linear(model, scope, projection, 1, width, width),
-        .up = read_linear(model, scope, up, 1, model->inner, width),
-        .down = read_linear(model, scope, down, 1, width, model->inner),
-        .attention_norm = read_norm(model, scope, "attention.output.LayerNorm"),
-        .inner_norm = read_norm(model, scope, "output.LayerNorm"),
+        .qkv = read_weights(&reader, qkv, 3, width, true),
+        .projection = read_weights(&reader, &projection, 1, width, true),
+        .up = read_weights(&reader, &up, 1, width, true),
+        .down = read_weights(&reader, &down, 1, inner, true),
+        .attention_norm = read_norm(&reader, "attention.output.LayerNorm.weight", "attention.output.LayerNorm.bias", width),
+        .inner_norm = read_norm(&reader, "output.LayerNorm.weight", "output.LayerNorm.bias", width),
     };
 }
 
-static void read_embeddings(struct model *model, int64_t segments) {
+static void read_embeddings(struct model *model, struct reader reader, const char *prefix, int64_t segments) {
     const struct model_sizes *sizes = &model->sizes;
-    const char *scope = "embeddings.", *kind = ".weight";
-    model->words = find(model, scope, "word_embeddings", kind, sizes->vocabulary, sizes->width);
-    model->places = find(model, scope, "position_embeddings", kind, sizes->positions, sizes->width);
-    model->segments = find(model, scope, "token_type_embeddings", kind, segments, sizes->width);
-    model->words_norm = read_norm(model, scope, "LayerNorm");
+    char scope[SCOPE_BYTES];
+    snprintf(scope, sizeof scope, "%sembeddings.", prefix);
+    reader.scope = scope;
+    model->words = find_tensor(&reader, "word_embeddings.weight", sizes->vocabulary, sizes->width);
+    model->places = find_tensor(&reader, "position_embeddings.weight", sizes->positions, sizes->width);
+    model->segments = find_tensor(&reader, "token_type_embeddings.weight", segments, sizes->width);
+    model->words_norm = read_norm(&reader, "LayerNorm.weight", "LayerNorm.bias", sizes->width);
 }
 
 static enum heed_activation read_activation(const struct settings *config) {
@@ -146,20 +80,13 @@ static enum heed_activation read_activation(const struct settings *config) {
     fail("%s: hidden_act is %s, must be gelu, gelu_new, gelu_pytorch_tanh, relu, silu or swish", config->path, name);
 }
 
-/* A field that has one value here. */
-static void expect(const struct settings *settings, const char *field, const char *value) {
-    const char *found = settings_string(settings, field, value);
-    if (strcmp(found, value) != 0)
-        fail("%s: %s is %s, must be %s", settings->path, field, found, value);
-}
-
 /* Returns the number of segments.  Sizes have limits that keep their products from overflowing. */
 static int64_t read_config(struct model *model, const char *folder) {
     const int64_t most = 1 << 20, none = SETTINGS_REQUIRED;
     const struct settings config = settings_open(folder, "config.json");
     settings_require(&config);
-    expect(&config, "model_type", "bert");
-    expect(&config, "position_embedding_type", "absolute");
+    settings_expect(&config, "model_type", "bert");
+    settings_expect(&config, "position_embedding_type", "absolute");
     model->sizes.width = settings_integer(&config, "hidden_size", 1, most, none);
     model->sizes.vocabulary = settings_integer(&config, "vocab_size", 1, 1 << 30, none);
     model->sizes.positions = settings_integer(&config, "max_position_embeddings", 2, most, none);
@@ -186,16 +113,16 @@ static void read_pooling(struct model *model, const char *folder) {
 
 struct model *model_open(const char *folder, enum heed_type weights, const struct heed_exec *exec) {
     struct model *model = allocate(1, sizeof *model);
-    *model = (struct model){.type = weights, .exec = *exec, .prefix = ""};
+    *model = (struct model){.exec = *exec};
     const int64_t segments = read_config(model, folder);
     read_pooling(model, folder);
     model->checkpoint = checkpoint_open(folder);
-    if (checkpoint_has(&model->checkpoint, "bert.embeddings.word_embeddings.weight"))
-        model->prefix = "bert.";
-    read_embeddings(model, segments);
+    const char *prefix = checkpoint_has(&model->checkpoint, "bert.embeddings.word_embeddings.weight") ? "bert." : "";
+    const struct reader reader = {.checkpoint = &model->checkpoint, .exec = &model->exec, .type = weights};
+    read_embeddings(model, reader, prefix, segments);
     model->layer = allocate(model->layers, sizeof *model->layer);
     for (int64_t i = 0; i < model->layers; i++) {
-        read_layer(model, i);
+        read_layer(model, reader, prefix, i);
         checkpoint_release(&model->checkpoint); /* its weights are packed now */
     }
     return model;

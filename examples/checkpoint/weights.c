@@ -1,0 +1,118 @@
+/* See weights.h. */
+#include "weights.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 256, BLOCK = 32, Q8_0_BYTES = 34, Q4_0_BYTES = 18 };
+
+void check(enum heed_status status) {
+    if (status != HEED_OK)
+        fail("%s: %s", heed_status_string(status), heed_error_message());
+}
+
+static struct tensor find(const struct reader *reader, const char *name, const char *kind, int64_t rows, int64_t columns) {
+    char full[NAME_BYTES];
+    snprintf(full, sizeof full, "%s%s%s", reader->scope, name, kind);
+    return checkpoint_tensor(reader->checkpoint, full, rows, columns);
+}
+
+struct tensor find_tensor(const struct reader *reader, const char *name, int64_t rows, int64_t columns) {
+    return find(reader, name, "", rows, columns);
+}
+
+struct heed_lookup lookup_of(const struct tensor *tensor, const int32_t *ids) {
+    return (struct heed_lookup){
+        .data = tensor->data, .rows = tensor->rows, .stride = tensor->columns, .type = tensor->type, .ids = ids};
+}
+
+static bool in_blocks(enum heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
+
+static int64_t bytes_of(enum heed_type type, int64_t elements) {
+    if (in_blocks(type))
+        return elements / BLOCK * (type == HEED_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES);
+    return elements * (type == HEED_F32 ? 4 : 2);
+}
+
+/* What is in blocks becomes floats as rows of a table do. */
+static void unpack_blocks(const struct reader *reader, const struct tensor *tensor, float *floats) {
+    int32_t *ids = allocate(tensor->rows, sizeof *ids);
+    for (int64_t i = 0; i < tensor->rows; i++)
+        ids[i] = (int32_t)i;
+    const struct heed_lookup lookup = lookup_of(tensor, ids);
+    check(heed_embedding(&(struct heed_embedding){.rows = tensor->rows,
+                                                  .columns = tensor->columns,
+                                                  .tables = 1,
+                                                  .lookup = &lookup,
+                                                  .output = {.data = floats, .token_stride = tensor->columns}},
+                         reader->exec));
+    free(ids);
+}
+
+static void convert(const struct reader *reader, struct tensor tensor, enum heed_type type, void *copy) {
+    const int64_t count = tensor.rows * tensor.columns;
+    float *floats = NULL;
+    if (tensor.type == type) {
+        memcpy(copy, tensor.data, (size_t)bytes_of(type, count));
+        return;
+    }
+    if (in_blocks(tensor.type)) {
+        unpack_blocks(reader, &tensor, floats = allocate(count, sizeof *floats));
+        tensor.data = floats;
+        tensor.type = HEED_F32;
+    }
+    check(heed_convert(&(struct heed_convert){.rows = tensor.rows,
+                                              .columns = tensor.columns,
+                                              .input = {.data = tensor.data, .token_stride = tensor.columns, .type = tensor.type},
+                                              .output = {.data = copy, .token_stride = tensor.columns, .type = type}},
+                       reader->exec));
+    free(floats);
+}
+
+float *read_floats(const struct reader *reader, const char *name, int64_t rows, int64_t columns) {
+    const struct tensor tensor = find_tensor(reader, name, rows, columns);
+    float *floats = allocate(tensor.rows * columns, sizeof *floats);
+    convert(reader, tensor, HEED_F32, floats);
+    return floats;
+}
+
+/* Looks at all tensors, so that no memory is asked for on the word of a file that does not have them.  One scale for a row of 1536
+ * weights, as HEED_I8 has it, makes the sentences of examples/embed 7 times as wrong as one for each block of 32.  Stored types
+ * that differ between the parts meet in floats. */
+static enum heed_type type_of_parts(const struct reader *reader, const struct part *parts, int count, int64_t inputs) {
+    enum heed_type type = HEED_F32;
+    for (int i = 0; i < count; i++) {
+        const enum heed_type found = find(reader, parts[i].name, ".weight", parts[i].outputs, inputs).type;
+        type = i == 0 || type == found ? found : HEED_F32;
+    }
+    if (reader->stored)
+        return type;
+    return reader->type == HEED_Q8_0 && inputs % BLOCK != 0 ? HEED_F32 : reader->type;
+}
+
+static float *read_bias(const struct reader *reader, const struct part *parts, int count, int64_t outputs) {
+    float *bias = allocate(outputs, sizeof *bias), *next = bias;
+    for (int i = 0; i < count; next += parts[i++].outputs)
+        convert(reader, find(reader, parts[i].name, ".bias", 0, parts[i].outputs), HEED_F32, next);
+    return bias;
+}
+
+struct heed_weights read_weights(const struct reader *reader, const struct part *parts, int count, int64_t inputs, bool bias) {
+    const enum heed_type type = type_of_parts(reader, parts, count, inputs);
+    int64_t outputs = 0;
+    for (int i = 0; i < count; i++)
+        outputs += parts[i].outputs;
+    char *stored = allocate(bytes_of(type, outputs * inputs), 1), *next = stored;
+    for (int i = 0; i < count; next += bytes_of(type, parts[i++].outputs * inputs))
+        convert(reader, find(reader, parts[i].name, ".weight", parts[i].outputs, inputs), type, next);
+    struct heed_weights weights = {.outputs = outputs, .inputs = inputs, .data = stored, .type = type, .stride = inputs};
+    weights.bias = bias ? read_bias(reader, parts, count, outputs) : NULL;
+    void *packed = allocate(heed_packed_bytes(&weights), 1);
+    check(heed_pack_weights(&weights, packed, reader->exec));
+    weights.packed = packed;
+    weights.data = NULL;
+    free(stored);
+    return weights;
+}
