@@ -13,11 +13,11 @@ all:
 # Debian packages: what building and testing needs, and what the other builds of .ci/run need on top.
 deps:
 	@$(SOURCE)/install/deps.sh gcc g++ make pkg-config libsleef-dev check libbenchmark-dev \
-	    libjansson-dev libutf8proc-dev
+	    libjansson-dev libutf8proc-dev libsentencepiece-dev
 deps-ci: deps
 	@$(SOURCE)/install/deps.sh shellcheck clang llvm-19 libclang-rt-dev clang-format libomp-dev valgrind cmake abigail-tools \
 	    python3-numpy qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1:arm64 libsleef-dev:arm64 check:arm64 \
-	    libjansson-dev:arm64 libutf8proc-dev:arm64
+	    libjansson-dev:arm64 libutf8proc-dev:arm64 libsentencepiece-dev:arm64
 clean:
 	rm -rf build
 distclean: clean
@@ -51,7 +51,9 @@ TOOL_OBJ = $(call objects,examples/heed/*.c)
 TEST_OBJ = $(filter-out $(addprefix $(OBJ)/tests/,exp_sweep.o accuracy.o),$(call objects,tests/*.c))
 FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c tests/stored.c)
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
-EMBED_OBJ = $(call objects,examples/embed/*.c examples/checkpoint/*.c)
+CHECKPOINT_OBJ = $(call objects,examples/checkpoint/*.c)
+EMBED_OBJ = $(call objects,examples/embed/*.c) $(CHECKPOINT_OBJ)
+TRANSLATE_OBJ = $(call objects,examples/translate/*.c examples/translate/*.cc) $(CHECKPOINT_OBJ)
 EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
 VERSION := $(shell sed -n 's/^.define HEED_VERSION "\(.*\)"/\1/p' $(srcdir)/include/heed.h)
@@ -71,6 +73,7 @@ $(TEST_OBJ) $(FUZZ_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
 $(TEST_OBJ) $(FUZZ_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
 $(OBJ)/tests/exp_sweep.o: INCLUDES += $(SLEEF_CFLAGS)
 $(EMBED_OBJ): INCLUDES += $(EMBED_CFLAGS)
+$(TRANSLATE_OBJ): INCLUDES += $(TRANSLATE_CFLAGS)
 $(BENCH_OBJ): INCLUDES += $(SLEEF_CFLAGS) $(BENCHMARK_CFLAGS)
 
 # Short lines; make V=1 shows the commands.
@@ -84,8 +87,8 @@ $(OBJ)/%.o: $(srcdir)/%.c config.h
 $(OBJ)/%.o: $(srcdir)/%.cc config.h
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(EMBED_OBJ) $(TEST_OBJ) $(FUZZ_OBJ) $(BENCH_OBJ) \
-    $(OBJ)/tests/exp_sweep.o $(OBJ)/tests/accuracy.o)
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(EMBED_OBJ) $(TRANSLATE_OBJ) $(TEST_OBJ) $(FUZZ_OBJ) \
+    $(BENCH_OBJ) $(OBJ)/tests/exp_sweep.o $(OBJ)/tests/accuracy.o)
 
 $(B)/libheed.a: $(LIB_OBJ)
 $(OBJ)/reference.a: $(REFERENCE_OBJ)
@@ -115,15 +118,21 @@ $(B)/embed: LIBS += $(EMBED_LIBS)
 $(B)/heed $(B)/embed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
+$(B)/translate: $(TRANSLATE_OBJ) $(B)/libheed.a
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(TRANSLATE_LIBS)
 $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(BENCHMARK_LIBS) -pthread
 
 demo: $(B)/heed
 	@$(EMULATOR) $(B)/heed demo
-examples: $(EXAMPLES) $(if $(EMBED_LIBS),$(B)/embed,no-embed)
+examples: $(EXAMPLES) $(if $(EMBED_LIBS),$(B)/embed,no-embed) $(if $(TRANSLATE_LIBS),$(B)/translate,no-translate)
 no-embed:
 	@echo 'examples/embed: skipped, it needs Jansson and utf8proc (Debian: libjansson-dev, libutf8proc-dev); "make deps" installs them'
+no-translate:
+	@echo 'examples/translate: skipped, it needs Jansson and SentencePiece (Debian: libjansson-dev, libsentencepiece-dev);' \
+	    '"make deps" installs them'
 
 # check-tests: the test program alone, which the other kinds of check run in builds of their own.
 check: check-tests all examples
@@ -248,7 +257,7 @@ format:
 check-format:
 	clang-format --dry-run -Werror $(FORMATTED)
 
-.PHONY: FORCE demo examples no-embed bench bench-short bench-static no-bench install uninstall format check-format check \
+.PHONY: FORCE demo examples no-embed no-translate bench bench-short bench-static no-bench install uninstall format check-format check \
     check-tests accuracy no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
     check-without-openmp check-install check-abi record-abi dist check-dist fuzz
 endif
