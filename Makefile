@@ -17,7 +17,7 @@ deps:
 deps-ci: deps
 	@$(SOURCE)/install/deps.sh shellcheck clang llvm-19 libclang-rt-dev clang-format libomp-dev valgrind cmake abigail-tools \
 	    python3-numpy qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross libgomp1:arm64 libsleef-dev:arm64 check:arm64 \
-	    libjansson-dev:arm64 libutf8proc-dev:arm64 libsentencepiece-dev:arm64
+	    libjansson-dev:arm64 libutf8proc-dev:arm64
 clean:
 	rm -rf build
 distclean: clean
