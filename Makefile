@@ -53,6 +53,7 @@ FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_co
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
 CHECKPOINT_OBJ = $(call objects,examples/checkpoint/*.c)
 EMBED_OBJ = $(call objects,examples/embed/*.c) $(CHECKPOINT_OBJ)
+GENERATE_OBJ = $(call objects,examples/generate/*.c) $(CHECKPOINT_OBJ)
 TRANSLATE_OBJ = $(call objects,examples/translate/*.c examples/translate/*.cc) $(CHECKPOINT_OBJ)
 EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
@@ -72,7 +73,7 @@ $(filter $(OBJ)/arch/%,$(LIB_OBJ)): CFLAGS += $(KERNEL_CFLAGS)
 $(TEST_OBJ) $(FUZZ_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
 $(TEST_OBJ) $(FUZZ_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
 $(OBJ)/tests/exp_sweep.o: INCLUDES += $(SLEEF_CFLAGS)
-$(EMBED_OBJ): INCLUDES += $(EMBED_CFLAGS)
+$(EMBED_OBJ) $(GENERATE_OBJ): INCLUDES += $(EMBED_CFLAGS)
 $(TRANSLATE_OBJ): INCLUDES += $(TRANSLATE_CFLAGS)
 $(BENCH_OBJ): INCLUDES += $(SLEEF_CFLAGS) $(BENCHMARK_CFLAGS)
 
@@ -87,8 +88,8 @@ $(OBJ)/%.o: $(srcdir)/%.c config.h
 $(OBJ)/%.o: $(srcdir)/%.cc config.h
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(EMBED_OBJ) $(TRANSLATE_OBJ) $(TEST_OBJ) $(FUZZ_OBJ) \
-    $(BENCH_OBJ) $(OBJ)/tests/exp_sweep.o $(OBJ)/tests/accuracy.o)
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(EMBED_OBJ) $(GENERATE_OBJ) $(TRANSLATE_OBJ) $(TEST_OBJ) \
+    $(FUZZ_OBJ) $(BENCH_OBJ) $(OBJ)/tests/exp_sweep.o $(OBJ)/tests/accuracy.o)
 
 $(B)/libheed.a: $(LIB_OBJ)
 $(OBJ)/reference.a: $(REFERENCE_OBJ)
@@ -114,8 +115,9 @@ $(B)/tests/check-fuzz $(B)/tests/fuzz: LIBS += -pthread
 $(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
 $(B)/embed: $(EMBED_OBJ) $(B)/libheed.a
-$(B)/embed: LIBS += $(EMBED_LIBS)
-$(B)/heed $(B)/embed $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
+$(B)/generate: $(GENERATE_OBJ) $(B)/libheed.a
+$(B)/embed $(B)/generate: LIBS += $(EMBED_LIBS)
+$(B)/heed $(B)/embed $(B)/generate $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/translate: $(TRANSLATE_OBJ) $(B)/libheed.a
@@ -127,9 +129,9 @@ $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
 
 demo: $(B)/heed
 	@$(EMULATOR) $(B)/heed demo
-examples: $(EXAMPLES) $(if $(EMBED_LIBS),$(B)/embed,no-embed) $(if $(TRANSLATE_LIBS),$(B)/translate,no-translate)
+examples: $(EXAMPLES) $(if $(EMBED_LIBS),$(B)/embed $(B)/generate,no-embed) $(if $(TRANSLATE_LIBS),$(B)/translate,no-translate)
 no-embed:
-	@echo 'examples/embed: skipped, it needs Jansson and utf8proc (Debian: libjansson-dev, libutf8proc-dev); "make deps" installs them'
+	@echo 'examples/embed and examples/generate: skipped, they need Jansson and utf8proc; "make deps" installs them'
 no-translate:
 	@echo 'examples/translate: skipped, it needs Jansson and SentencePiece (Debian: libjansson-dev, libsentencepiece-dev);' \
 	    '"make deps" installs them'
@@ -138,6 +140,7 @@ no-translate:
 check: check-tests all examples
 	@EMULATOR='$(EMULATOR)' $(srcdir)/tests/tool_test.sh $(B)/heed
 	@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/embed_test.sh $(B)/embed)
+	@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/generate_test.sh $(B)/generate)
 	@$(srcdir)/tests/check_symbols.sh $(srcdir) $(B)
 	@$(if $(filter -O3,$(lastword $(filter -O%,$(OPTIMIZE) $(CFLAGS)))),$(srcdir)/tests/check_isa.sh $(B),\
 	    echo 'check_isa: skipped, its loops are those of an optimised build')

@@ -1,0 +1,305 @@
+/* See sequences.h. */
+#include "sequences.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_COMMON = 16 }; /* tokens of a common beginning that are worth waiting for */
+enum { MODEL, DRAFT, MODELS, NONE = -1 };
+
+struct sequence {
+    bool active, filling; /* filling: there is more than one token of the prompt to compute */
+    int64_t prompt;       /* its number */
+    int32_t *tokens;      /* the prompt, what came after it, and what the draft proposes */
+    int64_t count, most;  /* the first two of these; at most */
+    int64_t proposed;     /* the third */
+    int64_t done[MODELS]; /* tokens whose keys and values are in the pages, of each model */
+    int32_t *page;
+    int64_t pages;
+    struct sequence *leader; /* computes the first `common` tokens for this one as well, which waits; NULL: none */
+    int64_t common;
+    int64_t row; /* of the batch: its first one of logits; NONE: it has none */
+    struct random random;
+    float *proposals; /* the distributions that they were drawn from, [proposals, vocabulary] */
+};
+
+struct state {
+    const struct generation *options;
+    const struct prompt *prompts;
+    int64_t next, count; /* of prompts */
+    int64_t vocabulary, pages_per_sequence, free_pages;
+    struct sequence *slot;
+    struct batch batch;
+    int32_t *page, *uses; /* page: the free ones; uses: of each page, by sequences */
+    float *probabilities;
+    int32_t *order;
+};
+
+static void drop_page(struct state *state, int32_t page) {
+    if (--state->uses[page] == 0)
+        state->page[state->free_pages++] = page;
+}
+
+static int32_t take_page(struct state *state) {
+    const int32_t page = state->page[--state->free_pages];
+    state->uses[page] = 1;
+    return page;
+}
+
+static void start_batch(struct batch *batch) {
+    batch->sequences = batch->rows = 0;
+    batch->starts[0] = 0;
+}
+
+/* Tokens of a sequence up to `end` become part of the batch for a model; logits are wanted for the last `rows`. */
+static void add(struct state *state, struct sequence *sequence, int which, int64_t end, int64_t rows) {
+    struct batch *batch = &state->batch;
+    const int64_t i = batch->sequences++, begin = sequence->done[which], start = batch->starts[i], count = end - begin;
+    while (sequence->pages * PAGE_TOKENS < end)
+        sequence->page[sequence->pages++] = take_page(state);
+    memcpy(batch->tokens + start, sequence->tokens + begin, (size_t)count * sizeof *batch->tokens);
+    memcpy(batch->page + i * state->pages_per_sequence, sequence->page, (size_t)sequence->pages * sizeof *batch->page);
+    batch->positions[i] = begin;
+    batch->starts[i + 1] = start + count;
+    sequence->row = rows > 0 ? batch->rows : NONE;
+    for (int64_t row = 0; row < rows; row++)
+        batch->row[batch->rows++] = (int32_t)(start + count - rows + row);
+    sequence->done[which] = end;
+}
+
+static int64_t common_tokens(const struct sequence *a, const struct sequence *b) {
+    int64_t count = 0;
+    while (count < a->count && count + 1 < b->count && a->tokens[count] == b->tokens[count])
+        count++;
+    return count;
+}
+
+/* The one that begins most like this one, if any does. */
+static void find_leader(struct state *state, struct sequence *sequence) {
+    sequence->common = LEAST_COMMON - 1;
+    for (int64_t i = 0; i < state->options->slots; i++) {
+        struct sequence *other = &state->slot[i];
+        const int64_t common = other->active && other != sequence && !other->leader ? common_tokens(other, sequence) : 0;
+        if (common > sequence->common) {
+            sequence->leader = other;
+            sequence->common = common;
+        }
+    }
+}
+
+static void start_sequence(struct state *state, struct sequence *sequence) {
+    const struct generation *options = state->options;
+    const struct prompt *prompt = &state->prompts[state->next];
+    const int64_t most = prompt->count + options->tokens, positions = model_config(options->model)->positions;
+    *sequence = (struct sequence){.active = true,
+                                  .prompt = state->next++,
+                                  .tokens = sequence->tokens,
+                                  .page = sequence->page,
+                                  .proposals = sequence->proposals,
+                                  .count = prompt->count,
+                                  .most = most < positions ? most : positions};
+    sequence->random = random_of(options->sampling.seed, sequence->prompt);
+    memcpy(sequence->tokens, prompt->tokens, (size_t)prompt->count * sizeof *prompt->tokens);
+    find_leader(state, sequence);
+}
+
+/* What the leader has computed is there for this one too: whole pages are shared, of the last one it gets a copy. */
+static void fork(struct state *state, struct sequence *sequence) {
+    const struct sequence *leader = sequence->leader;
+    int64_t common = sequence->common < leader->done[MODEL] ? sequence->common : leader->done[MODEL];
+    if (state->options->draft && leader->done[DRAFT] < common)
+        common = leader->done[DRAFT];
+    for (; (sequence->pages + 1) * PAGE_TOKENS <= common; sequence->pages++)
+        state->uses[sequence->page[sequence->pages] = leader->page[sequence->pages]]++;
+    if (common % PAGE_TOKENS > 0) {
+        const int32_t page = sequence->page[sequence->pages] = take_page(state);
+        model_copy_page(state->options->model, leader->page[sequence->pages], page);
+        if (state->options->draft)
+            model_copy_page(state->options->draft, leader->page[sequence->pages], page);
+        sequence->pages++;
+    }
+    sequence->done[MODEL] = sequence->done[DRAFT] = common;
+    sequence->leader = NULL;
+}
+
+/* Whether the next token is all that there is to compute: the draft may have a say then. */
+static bool is_ready(const struct sequence *sequence) {
+    return sequence->active && !sequence->leader && sequence->done[MODEL] == sequence->count - 1;
+}
+
+static void distribution(struct state *state, const float *logits, float *probabilities) {
+    const struct generation *options = state->options;
+    sampling_distribution(&options->sampling, logits, state->vocabulary, probabilities, state->order, &options->exec);
+}
+
+/* The draft draws a token for each sequence that is ready, then another one, and so on. */
+static void propose(struct state *state) {
+    const struct generation *options = state->options;
+    for (int64_t k = 0; k < options->proposals; k++) {
+        start_batch(&state->batch);
+        for (int64_t i = 0; i < options->slots; i++) {
+            struct sequence *sequence = &state->slot[i];
+            sequence->row = NONE;
+            if (is_ready(sequence) && sequence->count + k + 1 < sequence->most)
+                add(state, sequence, DRAFT, sequence->count + k, 1);
+        }
+        if (state->batch.rows == 0)
+            return;
+        const float *logits = model_run(options->draft, &state->batch);
+        for (int64_t i = 0; i < options->slots; i++) {
+            struct sequence *sequence = &state->slot[i];
+            if (sequence->row == NONE)
+                continue;
+            float *probabilities = sequence->proposals + k * state->vocabulary;
+            distribution(state, logits + sequence->row * state->vocabulary, probabilities);
+            sequence->tokens[sequence->count + k] = sampling_draw(probabilities, state->vocabulary, &sequence->random);
+            sequence->proposed = k + 1;
+        }
+    }
+}
+
+/* One batch: of each sequence that is ready the next token and what is proposed, and as much of prompts as a chunk takes. */
+static const float *compute(struct state *state) {
+    const struct generation *options = state->options;
+    int64_t room = options->chunk;
+    start_batch(&state->batch);
+    for (int64_t i = 0; i < options->slots; i++) {
+        struct sequence *sequence = &state->slot[i];
+        const int64_t rest = sequence->count - sequence->done[MODEL], taken = rest < room ? rest : room;
+        sequence->row = NONE;
+        sequence->filling = sequence->active && !sequence->leader && !is_ready(sequence) && taken > 0;
+        if (is_ready(sequence))
+            add(state, sequence, MODEL, sequence->count + sequence->proposed, sequence->proposed + 1);
+        else if (sequence->filling) {
+            add(state, sequence, MODEL, sequence->done[MODEL] + taken, taken == rest);
+            room -= taken;
+        }
+    }
+    return model_run(options->model, &state->batch);
+}
+
+/* The draft keeps up with prompts. */
+static void follow(struct state *state) {
+    start_batch(&state->batch);
+    for (int64_t i = 0; i < state->options->slots; i++) {
+        struct sequence *sequence = &state->slot[i];
+        const int64_t row = sequence->row;
+        if (sequence->filling)
+            add(state, sequence, DRAFT, sequence->done[MODEL], 0);
+        sequence->row = row;
+    }
+    if (state->batch.sequences > 0)
+        model_run(state->options->draft, &state->batch);
+}
+
+/* Proposals are accepted up to the first that is not, which is replaced; after the last one comes a token of the model's own. */
+static void choose(struct state *state, struct sequence *sequence, const float *logits) {
+    const struct generation *options = state->options;
+    const struct config *config = model_config(options->model);
+    bool accepted = true;
+    for (int64_t i = 0; i <= sequence->proposed && accepted && sequence->active; i++, logits += state->vocabulary) {
+        int32_t *token = &sequence->tokens[sequence->count];
+        distribution(state, logits, state->probabilities);
+        accepted = i < sequence->proposed && sampling_accepts(state->probabilities, sequence->proposals + i * state->vocabulary,
+                                                              state->vocabulary, *token, &sequence->random);
+        if (!accepted)
+            *token = sampling_draw(state->probabilities, state->vocabulary, &sequence->random);
+        options->token(options->context, sequence->prompt, *token, logits);
+        sequence->count++;
+        sequence->active = sequence->count < sequence->most && !config_stops(config, *token);
+    }
+    for (int which = MODEL; which < MODELS; which++)
+        if (sequence->done[which] > sequence->count - 1)
+            sequence->done[which] = sequence->count - 1;
+    sequence->proposed = 0;
+}
+
+/* Before pages are dropped, those who wait for them get their share. */
+static void settle(struct state *state, const float *logits) {
+    for (int64_t i = 0; i < state->options->slots; i++)
+        if (state->slot[i].row != NONE)
+            choose(state, &state->slot[i], logits + state->slot[i].row * state->vocabulary);
+    for (int64_t i = 0; i < state->options->slots; i++) {
+        struct sequence *sequence = &state->slot[i];
+        const struct sequence *leader = sequence->leader;
+        if (leader && (leader->done[MODEL] >= sequence->common || !leader->active))
+            fork(state, sequence);
+    }
+    for (int64_t i = 0; i < state->options->slots; i++) {
+        struct sequence *sequence = &state->slot[i];
+        if (sequence->active || sequence->pages == 0)
+            continue;
+        while (sequence->pages > 0)
+            drop_page(state, sequence->page[--sequence->pages]);
+        state->options->end(state->options->context, sequence->prompt);
+    }
+}
+
+static int64_t most_pages(const struct state *state) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < state->count; i++)
+        most = state->prompts[i].count > most ? state->prompts[i].count : most;
+    most += state->options->tokens;
+    const int64_t positions = model_config(state->options->model)->positions;
+    return ((most < positions ? most : positions) + PAGE_TOKENS - 1) / PAGE_TOKENS;
+}
+
+static void make_slots(struct state *state) {
+    const struct generation *options = state->options;
+    const int64_t slots = options->slots, room = state->pages_per_sequence * PAGE_TOKENS;
+    state->slot = allocate(slots, sizeof *state->slot);
+    for (int64_t i = 0; i < slots; i++) {
+        state->slot[i] = (struct sequence){.active = false};
+        state->slot[i].tokens = allocate(room, sizeof *state->slot->tokens);
+        state->slot[i].page = allocate(state->pages_per_sequence, sizeof *state->slot->page);
+        state->slot[i].proposals = allocate(options->proposals * state->vocabulary, sizeof *state->slot->proposals);
+    }
+}
+
+static void make_room(struct state *state) {
+    const struct generation *options = state->options;
+    const int64_t slots = options->slots, pages = slots * state->pages_per_sequence;
+    const int64_t rows = slots * (options->proposals + 1), tokens = options->chunk + rows;
+    struct batch *batch = &state->batch;
+    batch->starts = allocate(slots + 1, sizeof *batch->starts);
+    batch->positions = allocate(slots, sizeof *batch->positions);
+    batch->tokens = allocate(tokens, sizeof *batch->tokens);
+    batch->page = allocate(pages, sizeof *batch->page);
+    batch->row = allocate(rows, sizeof *batch->row);
+    state->page = allocate(pages, sizeof *state->page);
+    state->uses = allocate(pages, sizeof *state->uses);
+    for (state->free_pages = 0; state->free_pages < pages; state->free_pages++)
+        state->page[state->free_pages] = (int32_t)state->free_pages;
+    state->probabilities = allocate(state->vocabulary, sizeof *state->probabilities);
+    state->order = allocate(state->vocabulary, sizeof *state->order);
+    model_make_room(options->model, tokens, rows, pages, state->pages_per_sequence);
+    if (options->draft)
+        model_make_room(options->draft, tokens, rows, pages, state->pages_per_sequence);
+}
+
+/* Prompts that wait take the slots that are free; false: all is done. */
+static bool fill_slots(struct state *state) {
+    bool active = false;
+    for (int64_t i = 0; i < state->options->slots; i++) {
+        if (!state->slot[i].active && state->next < state->count)
+            start_sequence(state, &state->slot[i]);
+        active |= state->slot[i].active;
+    }
+    return active;
+}
+
+void generate(const struct generation *generation, const struct prompt *prompts, int64_t count) {
+    struct state state = {.options = generation, .prompts = prompts, .count = count};
+    state.vocabulary = model_config(generation->model)->vocabulary;
+    state.pages_per_sequence = most_pages(&state);
+    make_slots(&state);
+    make_room(&state);
+    while (fill_slots(&state)) {
+        if (generation->draft)
+            propose(&state);
+        const float *logits = compute(&state);
+        if (generation->draft)
+            follow(&state);
+        settle(&state, logits);
+    }
+}

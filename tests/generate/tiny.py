@@ -1,0 +1,214 @@
+"""Tiny Llama checkpoints of random numbers, the same on every machine, as folders of Hugging Face and as GGUF files."""
+
+import json
+import os
+import struct
+
+CONFIG = {
+    "model_type": "llama",
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "hidden_act": "silu",
+    "eos_token_id": 2,
+}
+KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2}
+BLOCK = 32
+
+
+def numbers(count, middle, spread, state):
+    """Sums of four numbers of a linear congruential generator, nearly normal; as floats have them."""
+    for _ in range(count):
+        total = 0
+        for _ in range(4):
+            state[0] = (state[0] * 6364136223846793005 + 1442695040888963407) % 2**64
+            total += (state[0] >> 40) / 2**24 - 0.5
+        yield struct.unpack("<f", struct.pack("<f", middle + spread * total))[0]
+
+
+def shapes(config):
+    width, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    query, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    yield "model.embed_tokens.weight", (config["vocab_size"], width)
+    for layer in range(config["num_hidden_layers"]):
+        scope = f"model.layers.{layer}."
+        yield scope + "input_layernorm.weight", (width,)
+        for name, shape in ("q", (query, width)), ("k", (kv, width)), ("v", (kv, width)), ("o", (width, query)):
+            yield f"{scope}self_attn.{name}_proj.weight", shape
+        yield scope + "post_attention_layernorm.weight", (width,)
+        for name, shape in ("gate", (inner, width)), ("up", (inner, width)), ("down", (width, inner)):
+            yield f"{scope}mlp.{name}_proj.weight", shape
+    yield "model.norm.weight", (width,)
+    if not config["tie_word_embeddings"]:
+        yield "lm_head.weight", (config["vocab_size"], width)
+
+
+def tensors(config, seed=1):
+    """Name -> shape and numbers."""
+    state, made = [seed], {}
+    for name, shape in shapes(config):
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        made[name] = shape, list(numbers(count, 1.0 if len(shape) == 1 else 0.0, 0.3, state))
+    return made
+
+
+def encode_block(kind, block):
+    """The scale as f16, and integers, as ggml has them."""
+    largest = max(block, key=abs)
+    scale = abs(largest) / 127 if kind == "q8_0" else largest / -8
+    inverse = 1 / scale if scale else 0
+    if kind == "q8_0":
+        return struct.pack("<e32b", scale, *(round(x * inverse) for x in block))
+    bits = [min(15, max(0, int(x * inverse + 8.5))) for x in block]
+    return struct.pack("<e16B", scale, *(low | high << 4 for low, high in zip(bits[:16], bits[16:])))
+
+
+def encode(kind, values):
+    if kind == "f32":
+        return struct.pack(f"<{len(values)}f", *values)
+    if kind == "f16":
+        return struct.pack(f"<{len(values)}e", *values)
+    if kind == "bf16":
+        bits = struct.unpack(f"<{len(values)}I", encode("f32", values))
+        return struct.pack(f"<{len(values)}H", *((b + 0x7FFF + (b >> 16 & 1)) >> 16 for b in bits))
+    return b"".join(encode_block(kind, values[i : i + BLOCK]) for i in range(0, len(values), BLOCK))
+
+
+def decode(kind, data):
+    """The numbers that encode() stored."""
+    if kind in ("f32", "f16"):
+        return list(struct.unpack(f"<{len(data) // (4 if kind == 'f32' else 2)}{'f' if kind == 'f32' else 'e'}", data))
+    if kind == "bf16":
+        return decode("f32", b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2)))
+    made, size = [], 34 if kind == "q8_0" else 18
+    for i in range(0, len(data), size):
+        scale = struct.unpack_from("<e", data, i)[0]
+        if kind == "q8_0":
+            made += [scale * x for x in struct.unpack_from("<32b", data, i + 2)]
+        else:
+            made += [scale * ((x & 15) - 8) for x in data[i + 2 : i + 18]] + [scale * ((x >> 4) - 8) for x in data[i + 2 : i + 18]]
+    return made
+
+
+def safetensors(made, kind):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (shape, values) in made.items():
+        stored = kind if len(shape) > 1 else "f32"
+        packed = encode(stored, values)
+        header[name] = {"dtype": stored.upper(), "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def write_folder(folder, config, made, kind="f32", shards=1):
+    """Returns the names of the files with tensors."""
+    os.makedirs(folder, exist_ok=True)
+    names = ["model.safetensors"] if shards == 1 else [f"model-{i + 1:05}-of-{shards:05}.safetensors" for i in range(shards)]
+    parts = [dict(list(made.items())[i::shards]) for i in range(shards)]
+    files = {name: safetensors(part, kind) for name, part in zip(names, parts)}
+    if shards > 1:
+        index = {"metadata": {}, "weight_map": {tensor: name for name, part in zip(names, parts) for tensor in part}}
+        files["model.safetensors.index.json"] = json.dumps(index).encode()
+    files["config.json"] = json.dumps(config).encode()
+    for name, content in files.items():
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(content)
+    return names
+
+
+def gguf_name(name):
+    for old, new in (
+        ("model.embed_tokens", "token_embd"),
+        ("model.norm", "output_norm"),
+        ("lm_head", "output"),
+        ("model.layers", "blk"),
+        ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "ffn_norm"),
+        ("self_attn.o_proj", "attn_output"),
+        ("self_attn.", "attn_"),
+        ("mlp.", "ffn_"),
+        ("_proj", ""),
+    ):
+        name = name.replace(old, new)
+    return name
+
+
+def interleave(values, shape, head):
+    """GGUF has rows of queries and keys in the order in which rope pairs them: i, i + head / 2, i + 1, ..."""
+    made, width = [], shape[1]
+    for first in range(0, shape[0], head):
+        for i in range(head):
+            row = first + i // 2 + i % 2 * (head // 2)
+            made += values[row * width : (row + 1) * width]
+    return made
+
+
+def gguf_text(text):
+    data = text if isinstance(text, bytes) else text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def gguf_value(value):
+    """Type and value: bool, int (uint32), float (float32), str, or a list of one of them; integers of a list are int32."""
+    if isinstance(value, bool):
+        return struct.pack("<I?", 7, value)
+    if isinstance(value, int):
+        return struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + gguf_text(value)
+    first = value[0]
+    kind, write = (8, gguf_text) if isinstance(first, (str, bytes)) else (6, "<f") if isinstance(first, float) else (5, "<i")
+    written = [write(x) if callable(write) else struct.pack(write, x) for x in value]
+    return struct.pack("<IIQ", 9, kind, len(value)) + b"".join(written)
+
+
+def gguf_fields(config):
+    return {
+        "general.architecture": "llama",
+        "llama.vocab_size": config["vocab_size"],
+        "llama.embedding_length": config["hidden_size"],
+        "llama.feed_forward_length": config["intermediate_size"],
+        "llama.block_count": config["num_hidden_layers"],
+        "llama.attention.head_count": config["num_attention_heads"],
+        "llama.attention.head_count_kv": config["num_key_value_heads"],
+        "llama.attention.key_length": config["head_dim"],
+        "llama.context_length": config["max_position_embeddings"],
+        "llama.attention.layer_norm_rms_epsilon": config["rms_norm_eps"],
+        "llama.rope.freq_base": config["rope_theta"],
+        "tokenizer.ggml.eos_token_id": config["eos_token_id"],
+    }
+
+
+def gguf(config, made, kind, more=None, version=3):
+    """The bytes of a file; more: further fields."""
+    fields, infos, data = {**gguf_fields(config), **(more or {})}, b"", b""
+    for name, (shape, values) in made.items():
+        stored = kind if len(shape) > 1 else "f32"
+        if "q_proj" in name or "k_proj" in name:
+            values = interleave(values, shape, config["head_dim"])
+        infos += gguf_text(gguf_name(name)) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        infos += struct.pack("<IQ", KINDS[stored], len(data))
+        data += encode(stored, values)
+        data += b"\0" * (-len(data) % 32)
+    head = b"GGUF" + struct.pack("<IQQ", version, len(made), len(fields))
+    head += b"".join(gguf_text(name) + gguf_value(value) for name, value in fields.items()) + infos
+    return head + b"\0" * (-len(head) % 32) + data
+
+
+def kept(made, kind):
+    """What remains of the numbers in a file of this kind."""
+    return {
+        name: (shape, decode(kind, encode(kind, values)) if len(shape) > 1 else values) for name, (shape, values) in made.items()
+    }
