@@ -66,8 +66,8 @@ class Norm : public Rows {
     struct heed_norm request(int64_t first, int64_t rows, float *output) {
         struct heed_norm norm = {};
         norm.rows = rows, norm.columns = shape_.columns, norm.epsilon = 1e-12f;
-        norm.input = input_.data() + first * shape_.columns, norm.input_stride = shape_.columns;
-        norm.output = output, norm.output_stride = shape_.columns;
+        norm.input.data = input_.data() + first * shape_.columns, norm.input.token_stride = shape_.columns;
+        norm.output.data = output, norm.output.token_stride = shape_.columns;
         return norm;
     }
     heed_status of(int64_t first, int64_t rows, float *output, const heed_exec &exec) override {
@@ -99,9 +99,9 @@ class Activate : public Rows {
     struct heed_activate request(int64_t first, int64_t rows, float *output) {
         struct heed_activate activate = {};
         activate.rows = rows, activate.columns = shape_.columns, activate.activation = activation_;
-        activate.input = input_.data() + first * shape_.columns, activate.input_stride = shape_.columns;
-        activate.gate = gated_ ? gate_.data() + first * shape_.columns : nullptr, activate.gate_stride = shape_.columns;
-        activate.output = output, activate.output_stride = shape_.columns;
+        activate.input.data = input_.data() + first * shape_.columns, activate.input.token_stride = shape_.columns;
+        activate.gate.data = gated_ ? gate_.data() + first * shape_.columns : nullptr, activate.gate.token_stride = shape_.columns;
+        activate.output.data = output, activate.output.token_stride = shape_.columns;
         return activate;
     }
     heed_status of(int64_t first, int64_t rows, float *output, const heed_exec &exec) override {

@@ -467,21 +467,18 @@ enum heed_status heed_embedding(const struct heed_embedding *embedding, const st
  *   heed_rms_norm    output = x / sqrt(mean(x^2) + epsilon) * gain + bias (Zhang and Sennrich 2019)
  *
  * sum, if wanted, receives x: the residual stream that the next layer adds to.  A NaN or Inf in a row makes all of it NaN, but for
- * heed_rms_norm's finite elements beside an Inf, which become 0 * gain + bias.  output and sum may each be exactly input or exactly
- * residual (same pointer, same stride), but not both the same. */
+ * heed_rms_norm's finite elements beside an Inf, which become 0 * gain + bias.  Of the views, data, token_stride and type count,
+ * each of any type; x is a float in any case, and what is stored of it or of an output in 16 bits is rounded once.  output and sum
+ * may each be exactly input or exactly residual (same pointer, stride and type), but not both the same. */
 struct heed_norm {
     int64_t rows, columns;
     float epsilon; /* finite, at least 0 */
-    const float *input;
-    int64_t input_stride;  /* at least 0 */
-    const float *residual; /* NULL: none */
-    int64_t residual_stride;
-    const float *gain; /* NULL: 1; else [columns] */
-    const float *bias; /* NULL: 0; else [columns] */
-    float *output;
-    int64_t output_stride; /* at least columns */
-    float *sum;            /* NULL: not wanted */
-    int64_t sum_stride;
+    struct heed_input input;
+    struct heed_input residual; /* data NULL: 0 */
+    const float *gain;          /* NULL: 1; else [columns] */
+    const float *bias;          /* NULL: 0; else [columns] */
+    struct heed_output output;
+    struct heed_output sum; /* data NULL: not wanted */
 };
 enum heed_status heed_layer_norm(const struct heed_norm *norm, const struct heed_exec *exec);
 enum heed_status heed_rms_norm(const struct heed_norm *norm, const struct heed_exec *exec);
@@ -498,20 +495,16 @@ enum heed_activation {
 /* output = activation(input + bias) * gate + residual, element by element: what follows the products of a feed-forward layer. Gated
  * forms (Shazeer 2020) are input and gate of two products, or of the two halves of one: GEGLU with HEED_GELU, SwiGLU with
  * HEED_SILU, the bilinear form with HEED_IDENTITY.  Values are right within some ULP also where they are nearly 0; but for
- * HEED_IDENTITY they are 0 at -inf, their limit, where PyTorch has NaN.  output may be exactly input, gate or residual (same
- * pointer, same stride). */
+ * HEED_IDENTITY they are 0 at -inf, their limit, where PyTorch has NaN.  Of the views, data, token_stride and type count, each of
+ * any type.  output may be exactly input, gate or residual (same pointer, stride and type). */
 struct heed_activate {
     int64_t rows, columns;
     enum heed_activation activation;
-    const float *input;
-    int64_t input_stride; /* at least 0 */
-    const float *bias;    /* NULL: 0; else [columns] */
-    const float *gate;    /* NULL: 1 */
-    int64_t gate_stride;
-    const float *residual; /* NULL: 0 */
-    int64_t residual_stride;
-    float *output;
-    int64_t output_stride; /* at least columns */
+    struct heed_input input;
+    const float *bias;          /* NULL: 0; else [columns] */
+    struct heed_input gate;     /* data NULL: 1 */
+    struct heed_input residual; /* data NULL: 0 */
+    struct heed_output output;
 };
 enum heed_status heed_activate(const struct heed_activate *activate, const struct heed_exec *exec);
 

@@ -1,16 +1,14 @@
 /* heed_activate. */
-#include <stddef.h>
-
 #include "error.h"
 #include "rows.h"
 
 enum { OUTPUT, INPUT, GATE, RESIDUAL, BIAS, REGIONS };
 
 static void find_regions(const struct heed_activate *r, struct heed_region regions[REGIONS]) {
-    regions[OUTPUT] = heed_rows_region("output", r->output, r->rows, r->columns, r->output_stride);
-    regions[INPUT] = heed_rows_region("input", r->input, r->rows, r->columns, r->input_stride);
-    regions[GATE] = heed_rows_optional("gate", r->gate, r->rows, r->columns, r->gate_stride);
-    regions[RESIDUAL] = heed_rows_optional("residual", r->residual, r->rows, r->columns, r->residual_stride);
+    regions[OUTPUT] = heed_rows_output("output", &r->output, r->rows, r->columns);
+    regions[INPUT] = heed_rows_view("input", &r->input, r->rows, r->columns);
+    regions[GATE] = heed_rows_optional_view("gate", &r->gate, r->rows, r->columns);
+    regions[RESIDUAL] = heed_rows_optional_view("residual", &r->residual, r->rows, r->columns);
     regions[BIAS] = heed_rows_optional("bias", r->bias, r->rows > 0, r->columns, 0);
 }
 
@@ -33,18 +31,16 @@ static enum heed_status check(const struct heed_activate *request) {
     return heed_region_check_apart(&regions[OUTPUT], &regions[BIAS]);
 }
 
-static const float *row_of(const float *data, int64_t stride, int64_t row) { return data ? data + row * stride : NULL; }
-
 static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {
     const struct heed_activate *request = context;
     kernels->activation_row(&(struct heed_activation_row){
         .n = request->columns,
         .activation = request->activation,
-        .input = row_of(request->input, request->input_stride, row),
+        .input = heed_rows_source(&request->input, row),
         .bias = request->bias,
-        .gate = row_of(request->gate, request->gate_stride, row),
-        .residual = row_of(request->residual, request->residual_stride, row),
-        .y = request->output + row * request->output_stride,
+        .gate = heed_rows_source(&request->gate, row),
+        .residual = heed_rows_source(&request->residual, row),
+        .y = heed_rows_target(&request->output, row),
     });
 }
 

@@ -6,47 +6,29 @@
 #include "internal.h"
 #include "types.h"
 
-/* Columns of a row of gate or residual as floats: where they are, or in scratch. */
-static const float *load_row(const struct heed_input *input, const struct heed_kernels *kernels, int64_t row, int64_t column,
-                             int64_t columns, float *scratch) {
+/* A row of gate or residual from a column on. */
+static struct heed_source source_at(const struct heed_input *input, int64_t row, int64_t column) {
     if (!input->data)
-        return NULL;
-    const void *data = type_at(input->type, input->data, row * input->token_stride + column);
-    if (input->type == HEED_F32)
-        return data;
-    kernels->widen_rows(data, input->type, 0, 1, columns, scratch, 0);
-    return scratch;
-}
-
-/* y may be sums. */
-static void apply(const struct heed_epilogue *epilogue, const struct heed_kernels *kernels, int64_t row, int64_t rows,
-                  int64_t column, int64_t columns, const float *sums, float *y, int64_t ldy) {
-    _Alignas(64) float gate[HEED_PANEL], residual[HEED_PANEL];
-    for (int64_t i = 0; i < rows; i++)
-        kernels->activation_row(&(struct heed_activation_row){
-            .n = columns,
-            .activation = epilogue->activation,
-            .input = sums + i * HEED_PANEL,
-            .bias = epilogue->bias ? epilogue->bias + column : NULL,
-            .gate = load_row(&epilogue->gate, kernels, row + i, column, columns, gate),
-            .residual = load_row(&epilogue->residual, kernels, row + i, column, columns, residual),
-            .y = y + i * ldy,
-        });
+        return (struct heed_source){.data = NULL};
+    return (struct heed_source){type_at(input->type, input->data, row * input->token_stride + column), input->type};
 }
 
 /* Only products have numbers below 2^-126 be 0, and only in pairs: what follows them are floats like any. */
 static void finish_epilogue(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
                             const struct heed_kernels *kernels, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                            float *sums) {
-    void *c = type_at_output(request->c_type, request->c, row * request->ldc + column);
+                            const float *sums) {
     if (request->compute == HEED_COMPUTE_BF16)
         heed_fp_flush(false);
-    if (request->c_type == HEED_F32) {
-        apply(epilogue, kernels, row, rows, column, columns, sums, c, request->ldc);
-    } else {
-        apply(epilogue, kernels, row, rows, column, columns, sums, sums, HEED_PANEL);
-        kernels->round_rows(sums, HEED_PANEL, rows, columns, c, request->c_type, request->ldc);
-    }
+    for (int64_t i = 0; i < rows; i++)
+        kernels->activation_row(&(struct heed_activation_row){
+            .n = columns,
+            .activation = epilogue->activation,
+            .input = {sums + i * HEED_PANEL, HEED_F32},
+            .bias = epilogue->bias ? epilogue->bias + column : NULL,
+            .gate = source_at(&epilogue->gate, row + i, column),
+            .residual = source_at(&epilogue->residual, row + i, column),
+            .y = {type_at_output(request->c_type, request->c, (row + i) * request->ldc + column), request->c_type},
+        });
     if (request->compute == HEED_COMPUTE_BF16)
         heed_fp_flush(true);
 }

@@ -187,24 +187,38 @@ struct heed_thin_blocks {
     float *c;
 };
 
-/* x[i] = input[i] + residual[i], or input[i] if residual is NULL; d = x - mean(x) if `centers`, else x; y[i] = fma(d[i] * r,
- * gain[i], bias[i]), r = 1 / sqrt(mean(d^2) + epsilon); gain NULL: 1, bias NULL: 0; NaNs become the one NaN.  sum receives x if it
- * is not NULL.  y and sum may each be input or residual, but not the same.  n is at least 1. */
+/* Elements of rows, of floats or of 16 bits; data may be NULL where there need be none. */
+struct heed_source {
+    const void *data;
+    enum heed_type type;
+};
+struct heed_target {
+    void *data;
+    enum heed_type type;
+};
+
+/* x[i] = input[i] + residual[i], or input[i] if there is no residual; d = x - mean(x) if `centers`, else x; y[i] = fma(d[i] * r,
+ * gain[i], bias[i]), r = 1 / sqrt(mean(d^2) + epsilon); gain NULL: 1, bias NULL: 0; sum, if there is one, receives x.  What is
+ * stored is rounded to its type, NaNs become its one NaN.  y and sum may each be input or residual, of the same type, but not the
+ * same.  n is at least 1. */
 struct heed_norm_row {
     int64_t n;
     bool centers;
     float epsilon;
-    const float *input, *residual, *gain, *bias;
-    float *y, *sum;
+    struct heed_source input, residual;
+    const float *gain, *bias;
+    struct heed_target y, sum;
 };
 
-/* y[i] = activation(input[i] + bias[i]) * gate[i] + residual[i], each operation rounded; without those that are NULL.  NaNs become
- * the one NaN.  y may be input, gate or residual. */
+/* y[i] = activation(input[i] + bias[i]) * gate[i] + residual[i], each operation rounded; without those that are NULL.  What is
+ * stored is rounded to its type, NaNs become its one NaN.  y may be input, gate or residual, of the same type. */
 struct heed_activation_row {
     int64_t n;
     enum heed_activation activation;
-    const float *input, *bias, *gate, *residual;
-    float *y;
+    struct heed_source input;
+    const float *bias;
+    struct heed_source gate, residual;
+    struct heed_target y;
 };
 
 struct heed_kernels {

@@ -1,6 +1,5 @@
 /* heed_layer_norm and heed_rms_norm. */
 #include <math.h>
-#include <stddef.h>
 
 #include "error.h"
 #include "rows.h"
@@ -8,11 +7,12 @@
 enum { OUTPUT, SUM, INPUT, RESIDUAL, GAIN, BIAS, REGIONS };
 
 static void find_regions(const struct heed_norm *r, struct heed_region regions[REGIONS]) {
+    static const struct heed_output no_sum;
     const int64_t shared = r->rows > 0; /* by all rows */
-    regions[OUTPUT] = heed_rows_region("output", r->output, r->rows, r->columns, r->output_stride);
-    regions[SUM] = heed_rows_optional("sum", r->sum, r->rows, r->columns, r->sum_stride);
-    regions[INPUT] = heed_rows_region("input", r->input, r->rows, r->columns, r->input_stride);
-    regions[RESIDUAL] = heed_rows_optional("residual", r->residual, r->rows, r->columns, r->residual_stride);
+    regions[OUTPUT] = heed_rows_output("output", &r->output, r->rows, r->columns);
+    regions[SUM] = heed_rows_output("sum", r->sum.data ? &r->sum : &no_sum, r->sum.data ? r->rows : 0, r->columns);
+    regions[INPUT] = heed_rows_view("input", &r->input, r->rows, r->columns);
+    regions[RESIDUAL] = heed_rows_optional_view("residual", &r->residual, r->rows, r->columns);
     regions[GAIN] = heed_rows_optional("gain", r->gain, shared, r->columns, 0);
     regions[BIAS] = heed_rows_optional("bias", r->bias, shared, r->columns, 0);
 }
@@ -47,12 +47,12 @@ static void run_row(const struct heed_norm *request, bool centers, const struct 
         .n = request->columns,
         .centers = centers,
         .epsilon = request->epsilon,
-        .input = request->input + row * request->input_stride,
-        .residual = request->residual ? request->residual + row * request->residual_stride : NULL,
+        .input = heed_rows_source(&request->input, row),
+        .residual = heed_rows_source(&request->residual, row),
         .gain = request->gain,
         .bias = request->bias,
-        .y = request->output + row * request->output_stride,
-        .sum = request->sum ? request->sum + row * request->sum_stride : NULL,
+        .y = heed_rows_target(&request->output, row),
+        .sum = heed_rows_target(&request->sum, row),
     });
 }
 

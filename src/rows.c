@@ -1,10 +1,13 @@
 /* Rows over workers; see rows.h. */
 #include "rows.h"
 
+#include <stddef.h>
+
 #include "cpu.h"
 #include "dispatch.h"
 #include "internal.h"
 #include "schedule.h"
+#include "types.h"
 
 /* Rows of one task, about 16 KiB of them: enough to hide the ticket, few enough to balance. */
 #define TASK_FLOATS 4096
@@ -28,8 +31,33 @@ struct heed_region heed_rows_optional(const char *name, const float *data, int64
     return heed_rows_region(name, data, data ? rows : 0, columns, stride);
 }
 
+struct heed_source heed_rows_source(const struct heed_input *input, int64_t row) {
+    if (!input->data)
+        return (struct heed_source){.data = NULL};
+    return (struct heed_source){type_at(input->type, input->data, row * input->token_stride), input->type};
+}
+
+struct heed_target heed_rows_target(const struct heed_output *output, int64_t row) {
+    if (!output->data)
+        return (struct heed_target){.data = NULL};
+    return (struct heed_target){type_at_output(output->type, output->data, row * output->token_stride), output->type};
+}
+
+struct heed_region heed_rows_view(const char *name, const struct heed_input *view, int64_t rows, int64_t columns) {
+    return heed_region_of_matrix(name, ".token_stride", view->data, view->type, rows, columns, view->token_stride);
+}
+
+struct heed_region heed_rows_optional_view(const char *name, const struct heed_input *view, int64_t rows, int64_t columns) {
+    static const struct heed_input none;
+    return heed_rows_view(name, view->data ? view : &none, view->data ? rows : 0, columns);
+}
+
+struct heed_region heed_rows_output(const char *name, const struct heed_output *view, int64_t rows, int64_t columns) {
+    return heed_region_of_matrix(name, ".token_stride", view->data, view->type, rows, columns, view->token_stride);
+}
+
 enum heed_status heed_rows_check_apart(const struct heed_region *output, const struct heed_region *input) {
-    if (output->data == input->data && output->stride[2] == input->stride[2])
+    if (output->data == input->data && output->stride[2] == input->stride[2] && output->type == input->type)
         return HEED_OK;
     return heed_region_check_apart(output, input);
 }

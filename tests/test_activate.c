@@ -1,7 +1,9 @@
-/* heed_activate: the same bits on every table, in place or not, for floats of all sizes; errors within a derived bound; what zeros,
- * Inf and NaN do. */
+/* heed_activate: the same bits on every table, in any types, in place or not, for floats of all sizes; errors within a derived
+ * bound; what zeros, Inf and NaN do. */
 #include "harness_bounds.h"
 #include "internal.h"
+#include "stored.h"
+#include "stored_matrix.h"
 #include "suites.h"
 
 #include <check.h>
@@ -9,12 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_INPUT, AT_GATE, AT_RESIDUAL, AT_BIAS, AT_OUTPUT, TENSORS };
+enum { AT_INPUT, AT_GATE, AT_RESIDUAL, AT_OUTPUT, VIEWS };
 
 struct activate_case {
-    struct heed_activate request; /* over contiguous tensors of its own; its output is not used */
-    int over;                     /* the tensor that the output is, or AT_OUTPUT */
+    struct heed_activate request; /* over contiguous floats of its own, without output */
+    enum heed_type type[VIEWS];
+    int over; /* the view that the output is, or AT_OUTPUT */
 };
+
+static struct heed_input floats(const float *data, int64_t columns) {
+    return (struct heed_input){.data = data, .token_stride = columns};
+}
 
 /* Of all sizes: what activations do depends on it. */
 static void fill_sizes(struct rng *rng, float *x, int64_t n) {
@@ -24,66 +31,83 @@ static void fill_sizes(struct rng *rng, float *x, int64_t n) {
 
 static struct activate_case new_case(struct rng *rng, enum fill mode, int64_t rows, int64_t columns) {
     struct activate_case c = {.request = {.rows = rows, .columns = columns}, .over = (int)rng_range(rng, AT_INPUT, AT_OUTPUT)};
+    const enum heed_type most = rng_range(rng, 0, 1) ? HEED_F16 : HEED_F32;
     struct heed_activate *r = &c.request;
-    float *input = new_filled(rng, mode, rows * columns);
+    float *values[AT_OUTPUT] = {new_filled(rng, mode, rows * columns)};
     if (rng_range(rng, 0, 1))
-        fill_sizes(rng, input, rows * columns);
+        fill_sizes(rng, values[AT_INPUT], rows * columns);
     r->activation = (enum heed_activation)rng_range(rng, HEED_IDENTITY, HEED_SILU);
-    r->input = input;
-    r->gate = rng_range(rng, 0, 1) ? new_filled(rng, mode, rows * columns) : NULL;
-    r->residual = rng_range(rng, 0, 1) ? new_filled(rng, mode, rows * columns) : NULL;
-    r->bias = rng_range(rng, 0, 1) ? new_filled(rng, FILL_NORMAL, columns) : NULL;
-    r->input_stride = r->gate_stride = r->residual_stride = r->output_stride = columns;
-    if (c.over == AT_BIAS || (c.over == AT_GATE && !r->gate) || (c.over == AT_RESIDUAL && !r->residual))
+    for (int i = AT_GATE; i <= AT_RESIDUAL; i++)
+        values[i] = rng_range(rng, 0, 1) ? new_filled(rng, mode, rows * columns) : NULL;
+    if (c.over != AT_OUTPUT && !values[c.over])
         c.over = AT_OUTPUT;
+    for (int i = 0; i < VIEWS; i++) {
+        c.type[i] = (enum heed_type)rng_range(rng, HEED_F32, most);
+        if (i < AT_OUTPUT && values[i])
+            round_floats(c.type[i], values[i], rows * columns);
+    }
+    c.type[AT_OUTPUT] = c.type[c.over];
+    r->input = floats(values[AT_INPUT], columns);
+    r->gate = floats(values[AT_GATE], columns);
+    r->residual = floats(values[AT_RESIDUAL], columns);
+    r->bias = rng_range(rng, 0, 1) ? new_filled(rng, FILL_NORMAL, columns) : NULL;
     return c;
 }
 
 static void free_case(struct activate_case *c) {
-    const float *const all[] = {c->request.input, c->request.gate, c->request.residual, c->request.bias};
+    const void *const all[] = {c->request.input.data, c->request.gate.data, c->request.residual.data, c->request.bias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free((void *)(uintptr_t)all[i]);
 }
 
-static void run(const struct activate_case *c, const struct heed_exec *exec, struct rng *rng, float *output) {
+/* output as floats: [rows][columns] */
+static void run_floats(const struct activate_case *c, const struct heed_exec *exec, float *output) {
     struct heed_activate r = c->request;
-    const float *const values[TENSORS] = {r.input, r.gate, r.residual, r.bias, NULL};
-    struct tensor t[TENSORS];
-    for (int i = 0; i < TENSORS; i++) {
-        const int64_t rows = i == AT_BIAS ? 1 : r.rows;
-        t[i] = matrix(rows, r.columns, r.columns + (i == AT_BIAS ? 0 : rng_range(rng, 0, 5)), any_placement(rng), values[i]);
-    }
-    const struct tensor *to = &t[c->over];
-    r.input = t[AT_INPUT].data, r.input_stride = t[AT_INPUT].stride[2];
-    r.gate = r.gate ? t[AT_GATE].data : NULL, r.gate_stride = t[AT_GATE].stride[2];
-    r.residual = r.residual ? t[AT_RESIDUAL].data : NULL, r.residual_stride = t[AT_RESIDUAL].stride[2];
-    r.bias = r.bias ? t[AT_BIAS].data : NULL;
-    r.output = to->data, r.output_stride = to->stride[2];
+    r.output = (struct heed_output){.data = output, .token_stride = r.columns};
     ck_assert_msg(heed_activate(&r, exec) == HEED_OK, "%s", heed_error_message());
-    for (int i = 0; i < TENSORS; i++) {
-        must(i == c->over ? tensor_take(&t[i], output) : tensor_unchanged(&t[i]));
-        tensor_free(&t[i]);
+}
+
+/* In any types, in place or not, the output is the floats, rounded, and inputs stay as they are. */
+static void check_stored(const struct activate_case *c, const struct heed_exec *exec, struct rng *rng, const float *output) {
+    struct heed_activate r = c->request;
+    struct heed_input *const inputs[AT_OUTPUT] = {&r.input, &r.gate, &r.residual};
+    const float *const values[AT_OUTPUT] = {r.input.data, r.gate.data, r.residual.data};
+    struct stored_matrix at[VIEWS];
+    for (int i = 0; i < VIEWS; i++) {
+        at[i] = stored_matrix_new(rng, c->type[i], r.rows, r.columns);
+        if (i == AT_OUTPUT || !values[i])
+            continue;
+        stored_matrix_put(&at[i], values[i]);
+        *inputs[i] = (struct heed_input){.data = at[i].data, .token_stride = at[i].ld, .type = at[i].type};
+    }
+    const struct stored_matrix *to = &at[c->over];
+    r.output = (struct heed_output){.data = to->data, .token_stride = to->ld, .type = to->type};
+    ck_assert_msg(heed_activate(&r, exec) == HEED_OK, "%s", heed_error_message());
+    must_hold(to, output);
+    for (int i = 0; i < VIEWS; i++) {
+        if (i != c->over && i != AT_OUTPUT && values[i])
+            must_hold(&at[i], values[i]);
+        buffer_free(&at[i].memory);
     }
 }
 
 static void check_case(struct rng *rng) {
     const enum fill mode = any_fill(rng);
     const int64_t rows = rng_range(rng, 0, 9), columns = rng_range(rng, 0, 3) ? rng_range(rng, 0, 80) : rng_range(rng, 81, 3000);
-    struct activate_case c = new_case(rng, mode, rows, columns), plain = c;
-    float *want = new_floats(rows * columns), *got = new_floats(rows * columns);
-    plain.over = AT_OUTPUT;
+    struct activate_case c = new_case(rng, mode, rows, columns);
+    float *want = new_floats(rows * columns);
     describe("activate", "scalar", "%lld x %lld", (long long)rows, (long long)columns);
-    run(&plain, &(struct heed_exec){.threads = 1, .isa = "scalar"}, rng, want);
+    run_floats(&c, &(struct heed_exec){.threads = 1, .isa = "scalar"}, want);
     for (int i = 0; heed_kernels_usable(i); i++) {
         const struct heed_exec exec = {.isa = heed_kernels_usable(i)->name, .threads = any_threads(rng)};
-        describe("activate", exec.isa, "%lld x %lld, activation %d, %s%s%s%s, place %d, %d threads", (long long)rows,
-                 (long long)columns, (int)c.request.activation, fill_name(mode), c.request.gate ? ", gate" : "",
-                 c.request.residual ? ", residual" : "", c.request.bias ? ", bias" : "", c.over, exec.threads);
-        run(&c, &exec, rng, got);
-        must(compare(SAME_BITS, got, want, rows, columns));
+        describe("activate", exec.isa, "%lld x %lld, activation %d, %s%s%s%s, types %d %d %d %d, place %d, %d threads",
+                 (long long)rows, (long long)columns, (int)c.request.activation, fill_name(mode),
+                 c.request.gate.data ? ", gate" : "", c.request.residual.data ? ", residual" : "", c.request.bias ? ", bias" : "",
+                 (int)c.type[AT_INPUT], (int)c.type[AT_GATE], (int)c.type[AT_RESIDUAL], (int)c.type[AT_OUTPUT], c.over,
+                 exec.threads);
+        check_stored(&c, &exec, rng, want);
     }
     free(want);
-    free(got);
     free_case(&c);
 }
 
@@ -130,10 +154,11 @@ static double activation_error(enum heed_activation activation, double x) {
 }
 
 static void check_row(const struct heed_activate *r, const float *got, const double *want, struct accuracy *accuracy) {
+    const float *input = r->input.data, *gates = r->gate.data, *residuals = r->residual.data;
     for (int64_t j = 0; j < r->columns; j++) {
-        const double x = (double)(float)(r->input[j] + (r->bias ? r->bias[j] : 0)), gate = r->gate ? fabs((double)r->gate[j]) : 1;
+        const double x = (double)(float)(input[j] + (r->bias ? r->bias[j] : 0)), gate = gates ? fabs((double)gates[j]) : 1;
         const double y = fabs(ref_activation(r->activation, x)), off = activation_error(r->activation, x);
-        const double product = (y + off) * gate, residual = r->residual ? fabs((double)r->residual[j]) : 0;
+        const double product = (y + off) * gate, residual = residuals ? fabs((double)residuals[j]) : 0;
         const double bound = off * gate + 2 * U * (product + residual) + TINY;
         must(accuracy_add(accuracy, got[j], want[j], bound, y * gate + residual + 0x1p-100));
     }
@@ -148,9 +173,9 @@ START_TEST(test_activate_accuracy) {
         double *want = new_doubles(c.request.columns);
         const struct heed_exec exec = {.isa = any_isa(&rng)};
         describe("activate", exec.isa, "%lld columns, activation %d", (long long)c.request.columns, (int)c.request.activation);
-        run(&c, &exec, &rng, got);
+        run_floats(&c, &exec, got);
         ref_activate(&c.request, want);
-        accuracy.typical = !c.request.residual;
+        accuracy.typical = !c.request.residual.data;
         check_row(&c.request, got, want, &accuracy);
         free(got);
         free(want);
@@ -174,12 +199,13 @@ START_TEST(test_activate_special_values) {
             const struct heed_exec exec = {.isa = heed_kernels_usable(i)->name};
             float got[VALUES];
             describe("activate", exec.isa, "special values, activation %d", a);
-            ck_assert_int_eq(
-                heed_activate(
-                    &(struct heed_activate){
-                        .rows = 1, .columns = VALUES, .activation = (enum heed_activation)a, .input = x, .output = got},
-                    &exec),
-                HEED_OK);
+            ck_assert_int_eq(heed_activate(&(struct heed_activate){.rows = 1,
+                                                                   .columns = VALUES,
+                                                                   .activation = (enum heed_activation)a,
+                                                                   .input = floats(x, 0),
+                                                                   .output = {.data = got}},
+                                           &exec),
+                             HEED_OK);
             must(compare(SAME_BITS, got, want[a], 1, VALUES));
         }
 }

@@ -7,16 +7,12 @@ static struct heed_norm legal_norm(void) {
     return (struct heed_norm){.rows = 3,
                               .columns = 5,
                               .epsilon = 1e-5f,
-                              .input = memory,
-                              .input_stride = 5,
-                              .residual = memory + 20,
-                              .residual_stride = 5,
+                              .input = {.data = memory, .token_stride = 5},
+                              .residual = {.data = memory + 20, .token_stride = 5},
                               .gain = memory + 40,
                               .bias = memory + 50,
-                              .output = memory + 100,
-                              .output_stride = 5,
-                              .sum = memory + 120,
-                              .sum_stride = 5};
+                              .output = {.data = memory + 100, .token_stride = 5},
+                              .sum = {.data = memory + 120, .token_stride = 5}};
 }
 
 #define REFUSED_NORM(change, field, value)                                                                                         \
@@ -45,38 +41,46 @@ START_TEST(test_api_norm_refuses) {
     REFUSED_NORM(r.epsilon = -1, "epsilon", "-1");
     REFUSED_NORM(r.epsilon = INFINITY, "epsilon", "inf");
     REFUSED_NORM(r.epsilon = NAN, "epsilon", "nan");
-    REFUSED_NORM(r.input = NULL, "input", "NULL");
-    REFUSED_NORM(r.output = NULL, "output", "NULL");
-    REFUSED_NORM(r.input = misaligned(memory), "input", "align");
-    REFUSED_NORM(r.residual = misaligned(memory), "residual", "align");
+    REFUSED_NORM(r.input.data = NULL, "input", "NULL");
+    REFUSED_NORM(r.output.data = NULL, "output", "NULL");
+    REFUSED_NORM(r.input.data = misaligned(memory), "input", "align");
+    REFUSED_NORM(r.residual.data = misaligned(memory), "residual", "align");
     REFUSED_NORM(r.gain = misaligned(memory), "gain", "align");
     REFUSED_NORM(r.bias = misaligned(memory), "bias", "align");
-    REFUSED_NORM(r.sum = misaligned(memory), "sum", "align");
-    REFUSED_NORM(r.input_stride = -5, "input_stride", "-5");
-    REFUSED_NORM(r.output_stride = 4, "output_stride", "4");
-    REFUSED_NORM(r.sum_stride = 4, "sum_stride", "4");
-    REFUSED_NORM((r.rows = (int64_t)1 << 58, r.output_stride = 16), "output", "288230376151711744");
+    REFUSED_NORM(r.sum.data = misaligned(memory), "sum", "align");
+    REFUSED_NORM(r.input.type = HEED_I8, "input.type", "3");
+    REFUSED_NORM(r.residual.type = HEED_Q8_0, "residual.type", "4");
+    REFUSED_NORM(r.output.type = (enum heed_type)9, "output.type", "9");
+    REFUSED_NORM(r.sum.type = HEED_I8, "sum.type", "3");
+    REFUSED_NORM(r.input.token_stride = -5, "input.token_stride", "-5");
+    REFUSED_NORM(r.output.token_stride = 4, "output.token_stride", "4");
+    REFUSED_NORM(r.sum.token_stride = 4, "sum.token_stride", "4");
+    REFUSED_NORM((r.rows = (int64_t)1 << 58, r.output.token_stride = 16), "output", "288230376151711744");
 }
 END_TEST
 
 START_TEST(test_api_norm_overlaps) {
     prepare();
-    REFUSED_NORM(r.output = memory + 1, "output", "overlap");
-    REFUSED_NORM((r.output = memory, r.output_stride = 6), "output", "overlap");
-    REFUSED_NORM(r.output = memory + 41, "output", "overlap");
-    REFUSED_NORM(r.output = memory + 45, "output", "bias");
-    REFUSED_NORM(r.sum = r.output, "output", "sum");
-    REFUSED_NORM(r.sum = memory + 21, "sum", "overlap");
-    REFUSED_NORM((r.output = memory, r.sum = memory), "output", "sum");
+    REFUSED_NORM(r.output.data = memory + 1, "output", "overlap");
+    REFUSED_NORM((r.output.data = memory, r.output.type = HEED_BF16), "output", "overlap");
+    REFUSED_NORM((r.output.data = memory, r.output.token_stride = 6), "output", "overlap");
+    REFUSED_NORM(r.output.data = memory + 41, "output", "overlap");
+    REFUSED_NORM(r.output.data = memory + 45, "output", "bias");
+    REFUSED_NORM(r.sum.data = r.output.data, "output", "sum");
+    REFUSED_NORM(r.sum.data = memory + 21, "sum", "overlap");
+    REFUSED_NORM((r.output.data = memory, r.sum.data = memory), "output", "sum");
     prepare();
     ACCEPTED_NORM((void)0);
-    ACCEPTED_NORM((r.sum = NULL, r.residual = NULL, r.gain = NULL, r.bias = NULL));
-    ACCEPTED_NORM((r.output = memory, r.sum = memory + 20));
-    ACCEPTED_NORM((r.output = memory + 20, r.sum = memory));
-    ACCEPTED_NORM((r.input = r.residual, r.output = memory + 20));
-    ACCEPTED_NORM((r.rows = 0, r.input = NULL, r.output = NULL));
-    ACCEPTED_NORM((r.columns = 0, r.input = NULL, r.output = NULL));
-    ACCEPTED_NORM((r.input_stride = r.output_stride = 10, r.output = memory + 5, r.residual = NULL, r.sum = NULL));
+    ACCEPTED_NORM((r.sum.data = NULL, r.residual.data = NULL, r.gain = NULL, r.bias = NULL));
+    ACCEPTED_NORM((r.input.type = r.output.type = HEED_BF16, r.residual.type = r.sum.type = HEED_F16));
+    ACCEPTED_NORM((r.input.type = r.output.type = HEED_BF16, r.output.data = memory));
+    ACCEPTED_NORM((r.output.data = memory, r.sum.data = memory + 20));
+    ACCEPTED_NORM((r.output.data = memory + 20, r.sum.data = memory));
+    ACCEPTED_NORM((r.input = r.residual, r.output.data = memory + 20));
+    ACCEPTED_NORM((r.rows = 0, r.input.data = NULL, r.output.data = NULL));
+    ACCEPTED_NORM((r.columns = 0, r.input.data = NULL, r.output.data = NULL));
+    ACCEPTED_NORM(
+        (r.input.token_stride = r.output.token_stride = 10, r.output.data = memory + 5, r.residual.data = NULL, r.sum.data = NULL));
 }
 END_TEST
 

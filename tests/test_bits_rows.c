@@ -40,9 +40,10 @@ void all_norm_bits(struct pass *pass, const struct heed_exec *exec) {
             snprintf(name, sizeof name, "%s/2x%" PRId64 "/%s", centers ? "layer_norm" : "rms_norm", n, fill_name(modes[m]));
             struct rng rng = rng_fixed(name);
             float *x = new_filled(&rng, modes[m], 2 * n), *gain = new_filled(&rng, FILL_NORMAL, n), *y = new_floats(2 * n);
-            struct heed_norm norm = {.rows = 2, .columns = n, .epsilon = 1e-5f, .input = x, .input_stride = n, .gain = gain};
-            norm.residual = m % 2 ? NULL : x + n, norm.bias = s % 2 ? NULL : gain;
-            norm.output = y, norm.output_stride = n;
+            struct heed_norm norm = {.rows = 2, .columns = n, .epsilon = 1e-5f, .gain = gain};
+            norm.input = (struct heed_input){.data = x, .token_stride = n};
+            norm.residual.data = m % 2 ? NULL : x + n, norm.bias = s % 2 ? NULL : gain;
+            norm.output = (struct heed_output){.data = y, .token_stride = n};
             ck_assert_msg((centers ? heed_layer_norm : heed_rms_norm)(&norm, exec) == HEED_OK, "%s", heed_error_message());
             take_in(pass, name, y, 2 * n);
             free(x);
@@ -61,10 +62,10 @@ void all_activation_bits(struct pass *pass, const struct heed_exec *exec) {
             snprintf(name, sizeof name, "activation-%d/%s", (int)activations[a], fill_name(modes[m]));
             struct rng rng = rng_fixed(name);
             float *x = new_filled(&rng, modes[m], 4 * N), *y = new_floats(N);
-            struct heed_activate activate = {.rows = 1, .columns = N, .input = x, .output = y};
+            struct heed_activate activate = {.rows = 1, .columns = N, .input = {.data = x}, .output = {.data = y}};
             activate.activation = activations[a];
-            activate.bias = m % 2 ? x + N : NULL, activate.gate = m < 2 ? x + 2 * N : NULL,
-            activate.residual = m > 0 ? x + 3 * N : NULL;
+            activate.bias = m % 2 ? x + N : NULL, activate.gate.data = m < 2 ? x + 2 * N : NULL,
+            activate.residual.data = m > 0 ? x + 3 * N : NULL;
             ck_assert_msg(heed_activate(&activate, exec) == HEED_OK, "%s", heed_error_message());
             take_in(pass, name, y, N);
             free(x);

@@ -81,15 +81,11 @@ static void make_want(struct layer *layer) {
     const struct heed_activate activate = {.rows = r->rows,
                                            .columns = n,
                                            .activation = r->activation,
-                                           .input = layer->want,
-                                           .input_stride = n,
+                                           .input = {.data = layer->want, .token_stride = n},
                                            .bias = r->weights.bias,
-                                           .gate = layer->values[AT_GATE],
-                                           .gate_stride = n,
-                                           .residual = layer->values[AT_RESIDUAL],
-                                           .residual_stride = n,
-                                           .output = layer->want,
-                                           .output_stride = n};
+                                           .gate = {.data = layer->values[AT_GATE], .token_stride = n},
+                                           .residual = {.data = layer->values[AT_RESIDUAL], .token_stride = n},
+                                           .output = {.data = layer->want, .token_stride = n}};
     ck_assert_msg(heed_gemm(&gemm, &exec) == HEED_OK, "%s", heed_error_message());
     ck_assert_msg(heed_activate(&activate, &exec) == HEED_OK, "%s", heed_error_message());
 }

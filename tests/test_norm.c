@@ -1,7 +1,9 @@
-/* heed_layer_norm and heed_rms_norm: the same bits on every table, in place or not; errors within a derived bound; what zeros, Inf
- * and NaN do. */
+/* heed_layer_norm and heed_rms_norm: the same bits on every table, in any types, in place or not; errors within a derived bound;
+ * what zeros, Inf and NaN do. */
 #include "harness_bounds.h"
 #include "internal.h"
+#include "stored.h"
+#include "stored_matrix.h"
 #include "suites.h"
 
 #include <check.h>
@@ -12,108 +14,125 @@
 
 /* Where an output goes. */
 enum place { APART, OVER_INPUT, OVER_RESIDUAL, PLACES };
+enum { AT_INPUT, AT_RESIDUAL, AT_OUTPUT, AT_SUM, VIEWS };
 
 struct norm_case {
-    struct heed_norm request; /* over contiguous tensors of its own; its outputs are not used */
-    bool centers;
-    enum place output, sum; /* sum NULL in request: not wanted */
+    struct heed_norm request; /* over contiguous floats of its own, without outputs */
+    enum heed_type type[VIEWS];
+    bool centers, sums;
+    enum place output, sum;
 };
+
+static struct heed_input floats(const float *data, int64_t columns) {
+    return (struct heed_input){.data = data, .token_stride = columns};
+}
+
+/* An output that goes where an input is has its type. */
+static enum place any_place(struct rng *rng, struct norm_case *c, int output) {
+    const enum place place = (enum place)rng_range(rng, APART, c->request.residual.data ? OVER_RESIDUAL : OVER_INPUT);
+    if (place != APART)
+        c->type[output] = c->type[place == OVER_INPUT ? AT_INPUT : AT_RESIDUAL];
+    return place;
+}
 
 static struct norm_case new_case(struct rng *rng, enum fill mode, int64_t rows, int64_t columns) {
     static const float epsilons[] = {0, 1e-5f, 1e-12f, 1};
     struct norm_case c = {.request = {.rows = rows, .columns = columns, .epsilon = epsilons[rng_range(rng, 0, 3)]},
                           .centers = rng_range(rng, 0, 1),
-                          .output = (enum place)rng_range(rng, 0, PLACES - 1),
-                          .sum = (enum place)rng_range(rng, 0, PLACES - 1)};
+                          .sums = rng_range(rng, 0, 1)};
+    const enum heed_type most = rng_range(rng, 0, 1) ? HEED_F16 : HEED_F32;
     struct heed_norm *r = &c.request;
-    r->input = new_filled(rng, mode, rows * columns);
-    r->residual = rng_range(rng, 0, 1) ? new_filled(rng, mode, rows * columns) : NULL;
+    float *values[2] = {new_filled(rng, mode, rows * columns), rng_range(rng, 0, 1) ? new_filled(rng, mode, rows * columns) : NULL};
+    for (int i = 0; i < VIEWS; i++)
+        c.type[i] = (enum heed_type)rng_range(rng, HEED_F32, most);
+    for (int i = AT_INPUT; i <= AT_RESIDUAL; i++)
+        round_floats(c.type[i], values[i], values[i] ? rows * columns : 0);
+    r->input = floats(values[AT_INPUT], columns);
+    r->residual = floats(values[AT_RESIDUAL], columns);
     r->gain = rng_range(rng, 0, 2) ? new_filled(rng, FILL_NORMAL, columns) : NULL;
     r->bias = rng_range(rng, 0, 2) ? new_filled(rng, FILL_NORMAL, columns) : NULL;
-    r->sum = rng_range(rng, 0, 1) ? new_floats(rows * columns) : NULL;
-    r->input_stride = r->residual_stride = r->output_stride = r->sum_stride = columns;
-    if (c.output == OVER_RESIDUAL && !r->residual)
-        c.output = APART;
-    if (c.sum == c.output || (c.sum == OVER_RESIDUAL && !r->residual))
+    c.output = any_place(rng, &c, AT_OUTPUT);
+    c.sum = any_place(rng, &c, AT_SUM);
+    if (c.sum == c.output)
         c.sum = APART;
     return c;
 }
 
 static void free_case(struct norm_case *c) {
-    const float *const all[] = {c->request.input, c->request.residual, c->request.gain, c->request.bias, c->request.sum};
+    const void *const all[] = {c->request.input.data, c->request.residual.data, c->request.gain, c->request.bias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free((void *)(uintptr_t)all[i]);
 }
 
-enum { AT_INPUT, AT_RESIDUAL, AT_GAIN, AT_BIAS, AT_OUTPUT, AT_SUM, TENSORS };
-
-static struct tensor lay(struct rng *rng, int64_t rows, int64_t columns, const float *values) {
-    return matrix(rows, columns, columns + rng_range(rng, 0, 5), any_placement(rng), values);
+static void call(const struct norm_case *c, const struct heed_norm *r, const struct heed_exec *exec) {
+    ck_assert_msg((c->centers ? heed_layer_norm : heed_rms_norm)(r, exec) == HEED_OK, "%s", heed_error_message());
 }
 
-/* An output that is to be an input too starts as that. */
-static void place(struct tensor *output, enum place where, const struct heed_norm *values) {
-    if (where != APART)
-        tensor_put(output, where == OVER_INPUT ? values->input : values->residual);
-}
-
-static const struct tensor *source(const struct norm_case *c, const struct tensor t[TENSORS], enum place where, int apart) {
-    return c->output == where ? &t[AT_OUTPUT] : c->request.sum && c->sum == where ? &t[AT_SUM] : &t[apart];
-}
-
-/* output and sum: [rows][columns] */
-static void run(const struct norm_case *c, const struct heed_exec *exec, struct rng *rng, float *output, float *sum) {
+/* output and sum as floats: [rows][columns] */
+static void run_floats(const struct norm_case *c, const struct heed_exec *exec, float *output, float *sum) {
     struct heed_norm r = c->request;
-    const float *values[] = {r.input, r.residual, r.gain, r.bias, NULL, NULL};
-    struct tensor t[TENSORS];
-    for (int i = 0; i < TENSORS; i++)
-        t[i] = i == AT_GAIN || i == AT_BIAS ? matrix(1, r.columns, r.columns, any_placement(rng), values[i])
-                                            : lay(rng, r.rows, r.columns, values[i]);
-    place(&t[AT_OUTPUT], c->output, &c->request);
-    if (r.sum)
-        place(&t[AT_SUM], c->sum, &c->request);
-    const struct tensor *input = source(c, t, OVER_INPUT, AT_INPUT), *residual = source(c, t, OVER_RESIDUAL, AT_RESIDUAL);
-    r.input = input->data, r.input_stride = input->stride[2];
-    if (r.residual)
-        r.residual = residual->data, r.residual_stride = residual->stride[2];
-    r.gain = r.gain ? t[AT_GAIN].data : NULL, r.bias = r.bias ? t[AT_BIAS].data : NULL;
-    r.output = t[AT_OUTPUT].data, r.output_stride = t[AT_OUTPUT].stride[2];
-    if (r.sum)
-        r.sum = t[AT_SUM].data, r.sum_stride = t[AT_SUM].stride[2];
-    ck_assert_msg((c->centers ? heed_layer_norm : heed_rms_norm)(&r, exec) == HEED_OK, "%s", heed_error_message());
-    must(tensor_take(&t[AT_OUTPUT], output));
-    must(c->request.sum ? tensor_take(&t[AT_SUM], sum) : tensor_unchanged(&t[AT_SUM]));
-    for (int i = 0; i < TENSORS; i++) {
-        if (i < AT_OUTPUT)
-            must(tensor_unchanged(&t[i]));
-        tensor_free(&t[i]);
+    r.output = (struct heed_output){.data = output, .token_stride = r.columns};
+    r.sum = (struct heed_output){.data = c->sums ? sum : NULL, .token_stride = r.columns};
+    call(c, &r, exec);
+}
+
+static struct heed_output output_at(const struct stored_matrix *s) {
+    return (struct heed_output){.data = s->data, .token_stride = s->ld, .type = s->type};
+}
+
+/* Where the input is: in a matrix of its own, or where an output goes. */
+static struct heed_input input_at(const struct norm_case *c, const struct stored_matrix at[VIEWS], enum place where, int apart) {
+    const struct stored_matrix *s = c->output == where ? &at[AT_OUTPUT] : c->sums && c->sum == where ? &at[AT_SUM] : &at[apart];
+    return (struct heed_input){.data = s->data, .token_stride = s->ld, .type = s->type};
+}
+
+/* In any types and places, outputs are the floats, rounded, and inputs stay as they are. */
+static void check_stored(const struct norm_case *c, const struct heed_exec *exec, struct rng *rng, const float *output,
+                         const float *sum) {
+    const float *const values[PLACES] = {NULL, c->request.input.data, c->request.residual.data};
+    const enum place where[VIEWS] = {OVER_INPUT, OVER_RESIDUAL, c->output, c->sum};
+    struct heed_norm r = c->request;
+    struct stored_matrix at[VIEWS];
+    for (int i = 0; i < VIEWS; i++) {
+        at[i] = stored_matrix_new(rng, c->type[i], r.rows, r.columns);
+        if (values[where[i]])
+            stored_matrix_put(&at[i], values[where[i]]);
     }
+    r.input = input_at(c, at, OVER_INPUT, AT_INPUT);
+    r.residual = r.residual.data ? input_at(c, at, OVER_RESIDUAL, AT_RESIDUAL) : r.residual;
+    r.output = output_at(&at[AT_OUTPUT]);
+    r.sum = c->sums ? output_at(&at[AT_SUM]) : r.sum;
+    call(c, &r, exec);
+    must_hold(&at[AT_OUTPUT], output);
+    if (c->sums)
+        must_hold(&at[AT_SUM], sum);
+    must_hold(&at[AT_INPUT], values[OVER_INPUT]);
+    if (r.residual.data)
+        must_hold(&at[AT_RESIDUAL], values[OVER_RESIDUAL]);
+    for (int i = 0; i < VIEWS; i++)
+        buffer_free(&at[i].memory);
 }
 
 static void check_case(struct rng *rng) {
     static const int64_t long_rows[] = {255, 256, 257, 384, 513, 1000, 5000};
     const enum fill mode = any_fill(rng);
     const int64_t columns = rng_range(rng, 0, 3) ? rng_range(rng, 0, 80) : long_rows[rng_range(rng, 0, 6)];
-    struct norm_case c = new_case(rng, mode, rng_range(rng, 0, 9), columns), plain = c;
+    struct norm_case c = new_case(rng, mode, rng_range(rng, 0, 9), columns);
     const int64_t n = c.request.rows * columns;
-    float *want = new_floats(n), *got = new_floats(n), *want_sum = new_floats(n), *got_sum = new_floats(n);
-    plain.output = plain.sum = APART;
+    float *want = new_floats(n), *sum = new_floats(n);
     describe("norm", "scalar", "%lld x %lld", (long long)c.request.rows, (long long)columns);
-    run(&plain, &(struct heed_exec){.threads = 1, .isa = "scalar"}, rng, want, want_sum);
+    run_floats(&c, &(struct heed_exec){.threads = 1, .isa = "scalar"}, want, sum);
     for (int i = 0; heed_kernels_usable(i); i++) {
         const struct heed_exec exec = {.isa = heed_kernels_usable(i)->name, .threads = any_threads(rng)};
-        describe("norm", exec.isa, "%lld x %lld, %s, epsilon %g, %s%s%s%s, places %d %d, %d threads", (long long)c.request.rows,
-                 (long long)columns, c.centers ? "layer" : "RMS", (double)c.request.epsilon, fill_name(mode),
-                 c.request.residual ? ", residual" : "", c.request.gain ? ", gain" : "", c.request.bias ? ", bias" : "",
-                 (int)c.output, (int)c.sum, exec.threads);
-        run(&c, &exec, rng, got, got_sum);
-        must(compare(SAME_BITS, got, want, c.request.rows, columns));
-        if (c.request.sum)
-            must(compare(SAME_BITS, got_sum, want_sum, c.request.rows, columns));
+        describe("norm", exec.isa, "%lld x %lld, %s, epsilon %g, %s%s%s%s, types %d %d %d %d, places %d %d, %d threads",
+                 (long long)c.request.rows, (long long)columns, c.centers ? "layer" : "RMS", (double)c.request.epsilon,
+                 fill_name(mode), c.request.residual.data ? ", residual" : "", c.request.gain ? ", gain" : "",
+                 c.request.bias ? ", bias" : "", (int)c.type[AT_INPUT], (int)c.type[AT_RESIDUAL], (int)c.type[AT_OUTPUT],
+                 (int)c.type[AT_SUM], (int)c.output, c.sums ? (int)c.sum : -1, exec.threads);
+        check_stored(&c, &exec, rng, want, sum);
     }
-    float *const all[] = {want, got, want_sum, got_sum};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
+    free(want);
+    free(sum);
     free_case(&c);
 }
 
@@ -148,7 +167,7 @@ static struct row_bound bound_of(const struct norm_case *c, const double *x, dou
     b.center = sums * b.magnitude * (1 + U) + U * b.magnitude;
     for (int64_t j = 0; j < n; j++) {
         const double d = fabs(x[j] - b.mean);
-        e[j] = b.center + (c->request.residual ? U * fabs(x[j]) : 0);
+        e[j] = b.center + (c->request.residual.data ? U * fabs(x[j]) : 0);
         e[j] += c->centers ? U * (d + e[j]) : 0;
         squares += d * d / (double)n;
         off += (2 * d * e[j] + e[j] * e[j]) / (double)n;
@@ -166,7 +185,8 @@ static void check_row(const struct norm_case *c, int64_t i, const float *got, co
     const int64_t n = r->columns;
     double *x = new_doubles(n), *e = new_doubles(n);
     for (int64_t j = 0; j < n; j++)
-        x[j] = (double)r->input[i * n + j] + (r->residual ? (double)r->residual[i * n + j] : 0);
+        x[j] = ref_element(r->input.data, HEED_F32, i * n + j) +
+               (r->residual.data ? ref_element(r->residual.data, HEED_F32, i * n + j) : 0);
     const struct row_bound b = bound_of(c, x, e);
     for (int64_t j = 0; j < n; j++) {
         const double d = fabs(x[j] - b.mean), gain = r->gain ? fabs((double)r->gain[j]) : 1, y = fabs(want[j]);
@@ -191,7 +211,7 @@ START_TEST(test_norm_accuracy) {
         c.request.epsilon = c.request.epsilon > 0 ? c.request.epsilon : 1e-6f;
         accuracy.typical = n >= 64; /* of few elements alike the difference from the mean cancels */
         describe("norm", exec.isa, "%lld columns, %s", (long long)n, c.centers ? "layer" : "RMS");
-        run(&c, &exec, &rng, got, sum);
+        run_floats(&c, &exec, got, sum);
         ref_norm(&c.request, c.centers, want);
         for (int64_t i = 0; i < 3; i++)
             check_row(&c, i, got + i * n, want + i * n, &accuracy);
@@ -216,7 +236,7 @@ START_TEST(test_norm_special_rows) {
         const struct heed_exec exec = {.isa = heed_kernels_usable(i)->name};
         float got[ROWS * COLUMNS];
         struct heed_norm r = {
-            .rows = ROWS, .columns = COLUMNS, .input = values, .input_stride = COLUMNS, .output = got, .output_stride = COLUMNS};
+            .rows = ROWS, .columns = COLUMNS, .input = floats(values, COLUMNS), .output = {.data = got, .token_stride = COLUMNS}};
         describe("norm", exec.isa, "special rows");
         ck_assert_int_eq(heed_layer_norm(&r, &exec), HEED_OK);
         must(compare(SAME_BITS, got, layer, ROWS, COLUMNS));

@@ -2,7 +2,7 @@
 # goal knows of them.
 #
 #   OPENBLAS_DIR, ONEDNN_DIR, GGML_DIR   where one is installed, if not where the compiler looks
-#   PEERS_PYTHON                         an interpreter that has torch, or onnxruntime and onnx
+#   PEERS_PYTHON                         an interpreter that has torch, or onnxruntime and onnx; for sentences more, as it says
 #   PEER_THREADS, PEERS_SHORT            numbers of threads; anything: runs in seconds, figures worth little
 #   BENCH_FILTER                         a regex of names, group, shape and threads, as in 'gemm packed/512x.*threads:1'
 PEERS_PYTHON = python3
@@ -43,7 +43,14 @@ $(addprefix $(P)/,$(PEERS) libpeers.so): $(SHARED_OBJ) $(OBJ)/reference.a $(B)/l
 	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDFLAGS) \
 	    $(DIR:%=-L%/lib) $(DIR:%=-Wl,--disable-new-dtags,-rpath,%/lib) $(PEER_LIBS) $(LIBS)
 
-bench-peers: $(addprefix $(P)/,$(PEERS) libpeers.so)
+# The model of an example, for races of whole models.
+$(OBJ)/benchmarks/peers/embed_library.o: INCLUDES += -I$(srcdir)/examples
+-include $(OBJ)/benchmarks/peers/embed_library.d
+$(P)/libembed.so: $(OBJ)/benchmarks/peers/embed_library.o $(filter-out %/main.o,$(EMBED_OBJ)) $(B)/libheed.a
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) -shared $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(EMBED_LIBS)
+
+bench-peers: $(addprefix $(P)/,$(PEERS) libpeers.so $(if $(EMBED_LIBS),libembed.so)) $(if $(EMBED_LIBS),$(B)/embed)
 	@PEERS_PYTHON='$(PEERS_PYTHON)' PEER_THREADS='$(PEER_THREADS)' BENCH_FILTER='$(BENCH_FILTER)' \
 	    $(srcdir)/benchmarks/peers/run.sh $(B) '$(PEERS)' $(if $(PEERS_SHORT),--short) $(BENCH_FLAGS)
 .PHONY: bench-peers

@@ -27,11 +27,12 @@ def cpu_name():
         return platform.machine()
 
 
-def time_text(seconds):
-    for unit, size in (("s", 1), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+UNITS = {"s": (("s", 1), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)), "B": (("MB", 1e6), ("kB", 1e3))}
+
+
+def figure_text(figure, unit):
+    name, size = next((each for each in UNITS[unit] if figure >= each[1]), UNITS[unit][-1])
+    return f"{figure / size:.3g} {name}"
 
 
 def column_of(record):
@@ -53,11 +54,12 @@ def best_of(records):
 
 def print_group(group, threads, works, columns):
     columns = [column for column in columns if any(column in each for each in works.values())]
-    print(f"\n{group}, {threads} thread{'s' if threads > 1 else ''}: the peer's best time over heed's")
+    print(f"\n{group}, {threads} thread{'s' if threads > 1 else ''}: the peer's best figure over heed's")
     print(f"{'':24}{'heed':>9}" + "".join(f"{column:>19}" for column in columns))
     for work, cells in works.items():
         heed = statistics.median(cell["heed_seconds"] for cell in cells.values())
-        line = f"{work:24}{time_text(heed):>9}"
+        unit = next(iter(cells.values())).get("unit", "s")
+        line = f"{work:24}{figure_text(heed, unit):>9}"
         for column in columns:
             ratio = cells[column]["ratio"] if column in cells else None
             line += f"{'-':>14}     " if ratio is None else f"{ratio:>14.2f} {verdict(ratio):4}"
@@ -65,15 +67,15 @@ def print_group(group, threads, works, columns):
 
 
 def summarize(groups, columns):
-    """A line per peer and number of threads."""
+    """A line per peer and number of threads, of calls: a program's start would outweigh them all."""
     lines = []
     for threads in sorted({threads for _, threads in groups}):
         for column in columns:
             ratios = [
                 cells[column]["ratio"]
-                for (_, count), works in groups.items()
+                for (group, count), works in groups.items()
                 for cells in works.values()
-                if count == threads and column in cells
+                if count == threads and column in cells and not group.endswith("cold")
             ]
             if ratios:
                 verdicts = [verdict(ratio) for ratio in ratios]

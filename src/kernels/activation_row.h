@@ -62,27 +62,34 @@ INLINE vf activate(const enum heed_activation activation, vf x) {
     }
 }
 
-/* n elements from i on: all of a vector or, if `tail`, fewer. */
-INLINE void activation_store(const enum heed_activation activation, const bool tail, const struct heed_activation_row *row,
-                             int64_t i) {
+/* n elements from i on: all of a vector or, if `tail`, fewer.  floats: all are floats, which is known to the compiler then. */
+INLINE void activation_store(const enum heed_activation activation, const bool floats, const bool tail,
+                             const struct heed_activation_row *row, int64_t i) {
     const int64_t n = tail ? row->n - i : VF_LANES;
-    vf x = v_load_n(row->input + i, n);
+    vf x = load_source(floats, &row->input, i, n);
     if (row->bias)
         x = v_add(x, v_load_n(row->bias + i, n));
     x = activate(activation, x);
-    if (row->gate)
-        x = v_mul(x, v_load_n(row->gate + i, n));
-    if (row->residual)
-        x = v_add(x, v_load_n(row->residual + i, n));
-    v_store_n(row->y + i, v_one_nan(x), n);
+    if (row->gate.data)
+        x = v_mul(x, load_source(floats, &row->gate, i, n));
+    if (row->residual.data)
+        x = v_add(x, load_source(floats, &row->residual, i, n));
+    store_target(floats, &row->y, i, v_one_nan(x), n);
+}
+
+INLINE void activation_row_with(const enum heed_activation activation, const bool floats, const struct heed_activation_row *row) {
+    int64_t i = 0;
+    for (; i + VF_LANES <= row->n; i += VF_LANES)
+        activation_store(activation, floats, false, row, i);
+    if (i < row->n)
+        activation_store(activation, floats, true, row, i);
 }
 
 INLINE void activation_row_of(const enum heed_activation activation, const struct heed_activation_row *row) {
-    int64_t i = 0;
-    for (; i + VF_LANES <= row->n; i += VF_LANES)
-        activation_store(activation, false, row, i);
-    if (i < row->n)
-        activation_store(activation, true, row, i);
+    if (row->input.type == HEED_F32 && row->gate.type == HEED_F32 && row->residual.type == HEED_F32 && row->y.type == HEED_F32)
+        activation_row_with(activation, true, row);
+    else
+        activation_row_with(activation, false, row);
 }
 
 static void activation_row(const struct heed_activation_row *row) {

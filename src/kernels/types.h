@@ -77,6 +77,24 @@ INLINE void store_type_n(const enum heed_type type, void *p, vf x, int64_t n) {
         v_store_half_n(p, type == HEED_BF16 ? v_round_bf16(x) : v_round_f16(x), n);
 }
 
+/* n elements from i on, at most a vector; floats: of floats, whatever the type says. */
+INLINE vf load_source(const bool floats, const struct heed_source *source, int64_t i, int64_t n) {
+    if (floats || source->type == HEED_F32) {
+        const float *p = (const float *)source->data + i;
+        return n == VF_LANES ? v_load(p) : v_load_n(p, n);
+    }
+    const uint16_t *p = (const uint16_t *)source->data + i;
+    return source->type == HEED_BF16 ? load_type_n(HEED_BF16, p, n) : load_type_n(HEED_F16, p, n);
+}
+INLINE void store_target(const bool floats, const struct heed_target *target, int64_t i, vf x, int64_t n) {
+    if (floats || target->type == HEED_F32)
+        v_store_n((float *)target->data + i, x, n);
+    else if (target->type == HEED_BF16)
+        store_type_n(HEED_BF16, (uint16_t *)target->data + i, x, n);
+    else
+        store_type_n(HEED_F16, (uint16_t *)target->data + i, x, n);
+}
+
 /* The elements from `index` on, of which there are n, at least a vector's worth if they are in blocks: a vector does not leave its
  * block, nor the half of a block whose elements are in the lower, or upper, halves of bytes. */
 INLINE vf load_at(const enum heed_type type, const void *data, int64_t index, int64_t n) {

@@ -31,13 +31,16 @@ void ref_gemm(const struct heed_gemm *gemm, double *c) {
     }
 }
 
+static double view_element(const struct heed_input *view, int64_t i, int64_t j) {
+    return ref_element(view->data, view->type, i * view->token_stride + j);
+}
+
 void ref_norm(const struct heed_norm *norm, bool centers, double *output) {
     const int64_t n = norm->columns;
     for (int64_t i = 0; i < norm->rows; i++, output += n) {
         double mean = 0, squares = 0;
         for (int64_t j = 0; j < n; j++) {
-            output[j] = (double)norm->input[i * norm->input_stride + j];
-            output[j] += norm->residual ? (double)norm->residual[i * norm->residual_stride + j] : 0;
+            output[j] = view_element(&norm->input, i, j) + (norm->residual.data ? view_element(&norm->residual, i, j) : 0);
             mean += centers ? output[j] / (double)n : 0;
         }
         for (int64_t j = 0; j < n; j++)
@@ -67,9 +70,9 @@ double ref_activation(enum heed_activation activation, double x) {
 void ref_activate(const struct heed_activate *activate, double *output) {
     for (int64_t i = 0; i < activate->rows; i++)
         for (int64_t j = 0; j < activate->columns; j++) {
-            const float x = activate->input[i * activate->input_stride + j] + (activate->bias ? activate->bias[j] : 0);
-            const double gate = activate->gate ? (double)activate->gate[i * activate->gate_stride + j] : 1;
-            const double residual = activate->residual ? (double)activate->residual[i * activate->residual_stride + j] : 0;
+            const float x = (float)view_element(&activate->input, i, j) + (activate->bias ? activate->bias[j] : 0);
+            const double gate = activate->gate.data ? view_element(&activate->gate, i, j) : 1;
+            const double residual = activate->residual.data ? view_element(&activate->residual, i, j) : 0;
             output[i * activate->columns + j] = ref_activation(activate->activation, (double)x) * gate + residual;
         }
 }

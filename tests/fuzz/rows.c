@@ -9,18 +9,23 @@ enum { MOST_TENSORS = 4 };
 /* What a request reads and writes, all of them matrices of as many rows and columns. */
 struct tensors {
     int64_t rows, columns;
-    int outputs; /* the first of them */
-    struct {
-        const float *data; /* NULL: there is none */
-        int64_t stride;
-    } at[MOST_TENSORS];
-    const float *shared[2]; /* one row for all rows */
+    int outputs;                        /* the first of them */
+    struct heed_input at[MOST_TENSORS]; /* data NULL: there is none */
+    const float *shared[2];             /* one row for all rows */
 };
+
+static struct heed_input as_input(const struct heed_output *output) {
+    return (struct heed_input){.data = output->data, .token_stride = output->token_stride, .type = output->type};
+}
+
+static bool is_same(const struct heed_input *a, const struct heed_input *b) {
+    return a->data == b->data && a->token_stride == b->token_stride && a->type == b->type;
+}
 
 /* An input that is exactly an output has that role. */
 static bool is_output(const struct tensors *t, int i) {
     for (int o = 0; o < t->outputs; o++)
-        if (i < t->outputs || (t->at[i].data == t->at[o].data && t->at[i].stride == t->at[o].stride))
+        if (i < t->outputs || is_same(&t->at[i], &t->at[o]))
             return true;
     return false;
 }
@@ -36,23 +41,25 @@ static enum marked mark_tensors(struct memory *memory, const struct tensors *t) 
         marked = memory_mark(memory, &row, ROLE_INPUT);
     }
     for (int i = MOST_TENSORS - 1; i >= 0 && marked == MARKED; i--) {
-        const struct rows rows = matrix_rows(t->at[i].data, t->at[i].data ? t->rows : 0, t->columns, t->at[i].stride);
-        if (i < t->outputs || !is_output(t, i))
-            marked = memory_mark(memory, &rows, i < t->outputs ? ROLE_OUTPUT : ROLE_INPUT);
+        const struct heed_input *view = &t->at[i];
+        if (!view->data || (i >= t->outputs && is_output(t, i)))
+            continue;
+        const struct rows rows = typed_rows(view->data, view->type, t->rows, t->columns, view->token_stride);
+        marked = memory_mark(memory, &rows, i < t->outputs ? ROLE_OUTPUT : ROLE_INPUT);
     }
     return marked;
 }
 
-static const float *take_matrix(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns,
-                                int64_t *stride) {
-    *stride = take_chance(in, 6) ? 0 : columns + take_range(in, 0, 3);
-    return new_matrix(in, memory, name, rows, columns, *stride, take_fill(in, false));
+static struct heed_input take_input(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns) {
+    struct heed_input view = {.type = take_type(in), .token_stride = take_chance(in, 6) ? 0 : columns + take_range(in, 0, 3)};
+    view.data = new_typed(in, memory, name, view.type, rows, columns, view.token_stride);
+    return view;
 }
 
-static float *take_output(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns,
-                          int64_t *stride) {
-    *stride = columns + take_range(in, 0, 3);
-    return new_matrix(in, memory, name, rows, columns, *stride, take_fill(in, false));
+static struct heed_output take_output(struct input *in, struct memory *memory, const char *name, int64_t rows, int64_t columns) {
+    struct heed_output view = {.type = take_type(in), .token_stride = columns + take_range(in, 0, 3)};
+    view.data = new_typed(in, memory, name, view.type, rows, columns, view.token_stride);
+    return view;
 }
 
 static const float *take_shared(struct input *in, struct memory *memory, const char *name, int64_t columns) {
@@ -70,24 +77,28 @@ static enum heed_status call_rms_norm(const void *request, const struct heed_exe
 
 static enum marked mark_norm(struct memory *memory, const void *request) {
     const struct heed_norm *r = request;
-    return mark_tensors(memory, &(struct tensors){.rows = r->rows,
-                                                  .columns = r->columns,
-                                                  .outputs = r->sum ? 2 : 1,
-                                                  .at = {{r->output, r->output_stride},
-                                                         {r->sum ? r->sum : r->input, r->sum ? r->sum_stride : r->input_stride},
-                                                         {r->input, r->input_stride},
-                                                         {r->residual, r->residual_stride}},
-                                                  .shared = {r->gain, r->bias}});
+    return mark_tensors(
+        memory, &(struct tensors){.rows = r->rows,
+                                  .columns = r->columns,
+                                  .outputs = r->sum.data ? 2 : 1,
+                                  .at = {as_input(&r->output), r->sum.data ? as_input(&r->sum) : r->input, r->input, r->residual},
+                                  .shared = {r->gain, r->bias}});
+}
+
+static void print_views(FILE *file, const char *const *names, const struct heed_input *views) {
+    for (int i = 0; i < MOST_TENSORS; i++)
+        if (views[i].data)
+            fprintf(file, ", %s of type %d, stride %" PRId64 "%s", names[i], (int)views[i].type, views[i].token_stride,
+                    i > 0 && views[i].data == views[0].data ? ", where the output is" : "");
 }
 
 static void print_norm(FILE *file, const void *request) {
+    static const char *const names[MOST_TENSORS] = {"output", "sum", "input", "residual"};
     const struct heed_norm *r = request;
-    fprintf(file,
-            "norm: %" PRId64 " x %" PRId64 ", epsilon %g, strides of output %" PRId64 ", sum %" PRId64 ", input %" PRId64
-            ", residual %" PRId64 "%s%s%s%s%s%s\n",
-            r->rows, r->columns, (double)r->epsilon, r->output_stride, r->sum_stride, r->input_stride, r->residual_stride,
-            r->sum ? ", sum" : "", r->residual ? ", residual" : "", r->gain ? ", gain" : "", r->bias ? ", bias" : "",
-            r->output == r->input ? ", output over input" : "", r->sum && r->sum == r->input ? ", sum over input" : "");
+    fprintf(file, "norm: %" PRId64 " x %" PRId64 ", epsilon %g%s%s", r->rows, r->columns, (double)r->epsilon,
+            r->gain ? ", gain" : "", r->bias ? ", bias" : "");
+    print_views(file, names, (const struct heed_input[]){as_input(&r->output), as_input(&r->sum), r->input, r->residual});
+    fprintf(file, "\n");
 }
 
 void fuzz_norm(struct input *in) {
@@ -97,17 +108,14 @@ void fuzz_norm(struct input *in) {
     struct memory memory = {.count = 0};
     const bool centers = take_chance(in, 2);
     struct heed_norm r = {.rows = take_range(in, 0, 9), .columns = take_columns(in), .epsilon = epsilons[take_range(in, 0, 3)]};
-    r.output = take_output(in, &memory, "output", r.rows, r.columns, &r.output_stride);
+    r.output = take_output(in, &memory, "output", r.rows, r.columns);
     if (take_chance(in, 2))
-        r.sum = take_output(in, &memory, "sum", r.rows, r.columns, &r.sum_stride);
-    if (take_chance(in, 2))
-        r.input = take_matrix(in, &memory, "input", r.rows, r.columns, &r.input_stride);
-    else
-        r.input = r.output, r.input_stride = r.output_stride;
-    if (r.sum && take_chance(in, 2))
-        r.residual = r.sum, r.residual_stride = r.sum_stride;
+        r.sum = take_output(in, &memory, "sum", r.rows, r.columns);
+    r.input = take_chance(in, 2) ? take_input(in, &memory, "input", r.rows, r.columns) : as_input(&r.output);
+    if (r.sum.data && take_chance(in, 2))
+        r.residual = as_input(&r.sum);
     else if (take_chance(in, 2))
-        r.residual = take_matrix(in, &memory, "residual", r.rows, r.columns, &r.residual_stride);
+        r.residual = take_input(in, &memory, "residual", r.rows, r.columns);
     r.gain = take_shared(in, &memory, "gain", r.columns);
     r.bias = take_shared(in, &memory, "bias", r.columns);
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
@@ -125,21 +133,16 @@ static enum marked mark_activate(struct memory *memory, const void *request) {
     return mark_tensors(memory, &(struct tensors){.rows = r->rows,
                                                   .columns = r->columns,
                                                   .outputs = 1,
-                                                  .at = {{r->output, r->output_stride},
-                                                         {r->input, r->input_stride},
-                                                         {r->gate, r->gate_stride},
-                                                         {r->residual, r->residual_stride}},
+                                                  .at = {as_input(&r->output), r->input, r->gate, r->residual},
                                                   .shared = {r->bias, NULL}});
 }
 
 static void print_activate(FILE *file, const void *request) {
+    static const char *const names[MOST_TENSORS] = {"output", "input", "gate", "residual"};
     const struct heed_activate *r = request;
-    fprintf(file,
-            "activate: %d, %" PRId64 " x %" PRId64 ", strides of output %" PRId64 ", input %" PRId64 ", gate %" PRId64
-            ", residual %" PRId64 "%s%s%s%s\n",
-            (int)r->activation, r->rows, r->columns, r->output_stride, r->input_stride, r->gate_stride, r->residual_stride,
-            r->bias ? ", bias" : "", r->gate ? ", gate" : "", r->residual ? ", residual" : "",
-            r->output == r->input ? ", in place" : "");
+    fprintf(file, "activate: %d, %" PRId64 " x %" PRId64 "%s", (int)r->activation, r->rows, r->columns, r->bias ? ", bias" : "");
+    print_views(file, names, (const struct heed_input[]){as_input(&r->output), r->input, r->gate, r->residual});
+    fprintf(file, "\n");
 }
 
 void fuzz_activate(struct input *in) {
@@ -148,15 +151,12 @@ void fuzz_activate(struct input *in) {
     struct heed_activate r = {.rows = take_range(in, 0, 9),
                               .columns = take_columns(in),
                               .activation = (enum heed_activation)take_range(in, HEED_IDENTITY, HEED_SILU)};
-    r.output = take_output(in, &memory, "output", r.rows, r.columns, &r.output_stride);
+    r.output = take_output(in, &memory, "output", r.rows, r.columns);
+    r.input = take_chance(in, 2) ? take_input(in, &memory, "input", r.rows, r.columns) : as_input(&r.output);
     if (take_chance(in, 2))
-        r.input = take_matrix(in, &memory, "input", r.rows, r.columns, &r.input_stride);
-    else
-        r.input = r.output, r.input_stride = r.output_stride;
+        r.gate = take_input(in, &memory, "gate", r.rows, r.columns);
     if (take_chance(in, 2))
-        r.gate = take_matrix(in, &memory, "gate", r.rows, r.columns, &r.gate_stride);
-    if (take_chance(in, 2))
-        r.residual = take_matrix(in, &memory, "residual", r.rows, r.columns, &r.residual_stride);
+        r.residual = take_input(in, &memory, "residual", r.rows, r.columns);
     r.bias = take_shared(in, &memory, "bias", r.columns);
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++)
