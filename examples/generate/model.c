@@ -165,11 +165,9 @@ static void normalise(const struct model *model, const float *gain, int64_t rows
     check(heed_rms_norm(&(struct heed_norm){.rows = rows,
                                             .columns = width,
                                             .epsilon = model->config.epsilon,
-                                            .input = model->hidden,
-                                            .input_stride = width,
+                                            .input = {.data = model->hidden, .token_stride = width},
                                             .gain = gain,
-                                            .output = model->normed,
-                                            .output_stride = width},
+                                            .output = {.data = model->normed, .token_stride = width}},
                         &model->exec));
 }
 

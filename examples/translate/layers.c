@@ -45,11 +45,9 @@ static void normalise(const struct model *model, const float *gain, int64_t rows
     check(heed_rms_norm(&(struct heed_norm){.rows = rows,
                                             .columns = model->width,
                                             .epsilon = model->epsilon,
-                                            .input = model->hidden,
-                                            .input_stride = model->width,
+                                            .input = {.data = model->hidden, .token_stride = model->width},
                                             .gain = gain,
-                                            .output = model->normed,
-                                            .output_stride = model->width},
+                                            .output = {.data = model->normed, .token_stride = model->width}},
                         &model->exec));
 }
 
