@@ -1,4 +1,5 @@
-/* See cache.h.  Beams go on from few of the beams before, so they count who has a page, and write to those of one user only. */
+/* See cache.h.  Who has a page is counted, and only those of one user are written to.  One row in six got a copy in beam search of
+ * four beams with t5-base's shape: of 16 tokens at most, which is little beside the weights that each step reads. */
 #include "cache.h"
 #include "../checkpoint/checkpoint.h"
 
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *renew(void *memory, int64_t count, size_t size) {
+void *renew(void *memory, int64_t count, size_t size) {
     free(memory);
     return allocate(count, size);
 }

@@ -3,6 +3,10 @@
 #define HEED_EXAMPLES_CACHE_H
 
 #include <heed.h>
+#include <stddef.h>
+
+/* Memory as allocate() gives it, in place of other memory, or of NULL. */
+void *renew(void *memory, int64_t count, size_t size);
 
 struct cache {
     struct heed_kv_cache kv; /* of layer 0; sizes, types and page_tokens are set by the caller, before cache_begin */

@@ -2,16 +2,10 @@
 #include "layers.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { PANEL = 64 }; /* tokens that attention to a cache likes to have together */
 
 static int64_t heads_width(const struct model *model) { return model->heads * model->head_dim; }
-
-static void *renew(void *memory, int64_t count, size_t size) {
-    free(memory);
-    return allocate(count, size);
-}
 
 static void make_room(struct model *model, int64_t rows, int64_t decoder_rows) {
     const int64_t width = model->width, heads = heads_width(model);
@@ -146,7 +140,8 @@ void model_begin(struct model *model, const int32_t *tokens, const int64_t *star
 static void attend_cross(const struct model *model, int64_t index, int64_t lines, int64_t beams) {
     const struct layer *layer = &model->decoder.layer[index];
     const struct heed_kv_cache cache = cache_layer(&model->cross, index);
-    const struct heed_input query = heads_of(model, model->projected, heads_width(model));
+    struct heed_input query = heads_of(model, model->projected, heads_width(model));
+    query.batch_stride = beams * query.token_stride;
     struct heed_attention attention = attention_of(model);
     attention.batch = lines;
     attention.query_tokens = beams;
@@ -154,9 +149,7 @@ static void attend_cross(const struct model *model, int64_t index, int64_t lines
     attention.key_lengths = model->lengths;
     attention.cache = &cache;
     attention.query = query;
-    attention.query.batch_stride = beams * query.token_stride;
-    attention.output =
-        (struct heed_output){model->mixed, attention.query.batch_stride, query.head_stride, query.token_stride, HEED_F32};
+    attention.output = (struct heed_output){model->mixed, query.batch_stride, query.head_stride, query.token_stride, HEED_F32};
     normalise(model, layer->cross_norm, lines * beams);
     apply(model, lines * beams, (struct heed_linear){.weights = layer->cross_query}, model->normed, model->projected);
     check(heed_attention(&attention, &model->exec));
@@ -181,21 +174,15 @@ static void check_finite(const struct model *model, int64_t rows) {
         fail("%s: gives logits that are not finite", model->checkpoint.path);
 }
 
-const float *model_step(struct model *model, int64_t lines, int64_t beams, const int32_t *tokens, const int32_t *parents) {
+/* All rows are as long as each other: they began together. */
+static void decode(const struct model *model, int64_t lines, int64_t beams) {
     const int64_t rows = lines * beams;
-    if (parents)
-        keep_lines(model, lines, beams, parents);
-    model->beams = beams;
-    cache_step(&model->self, rows, parents);
-    for (int64_t i = 0; i < rows; i++)
-        model->positions[i] = model->self.tokens - 1;
     struct heed_attention attention = attention_of(model);
     attention.batch = rows;
     attention.query_tokens = 1;
     attention.key_tokens = model->self.tokens;
     attention.alignment = HEED_ALIGN_BOTTOM_RIGHT;
     attention.relative = model->decoder.relative;
-    embed(model, tokens, rows);
     for (int64_t i = 0; i < model->decoder.layers; i++) {
         const struct heed_kv_cache cache = cache_layer(&model->self, i);
         attention.cache = &cache;
@@ -205,6 +192,17 @@ const float *model_step(struct model *model, int64_t lines, int64_t beams, const
     }
     normalise(model, model->decoder.norm, rows);
     apply(model, rows, (struct heed_linear){.weights = model->head}, model->normed, model->logits);
-    check_finite(model, rows);
+}
+
+const float *model_step(struct model *model, int64_t lines, int64_t beams, const int32_t *tokens, const int32_t *parents) {
+    if (parents)
+        keep_lines(model, lines, beams, parents);
+    model->beams = beams;
+    cache_step(&model->self, lines * beams, parents);
+    for (int64_t i = 0; i < lines * beams; i++)
+        model->positions[i] = model->self.tokens - 1;
+    embed(model, tokens, lines * beams);
+    decode(model, lines, beams);
+    check_finite(model, lines * beams);
     return model->logits;
 }

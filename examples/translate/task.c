@@ -10,32 +10,28 @@
 
 enum { PLACES = 3 };
 
-struct places {
-    struct settings place[PLACES];
-};
-
-static double number_in(const struct places *places, const char *field, double least, double most, double otherwise) {
-    for (int i = PLACES - 1; i >= 0; i--)
-        otherwise = settings_number(&places->place[i], field, least, most, otherwise);
-    return otherwise;
+/* The first of the places where the field is. */
+static const struct settings *place_of(const struct settings place[PLACES], const char *field) {
+    for (int i = 0; i < PLACES - 1; i++) {
+        const json_t *value = json_object_get(place[i].json, field);
+        if (value && !json_is_null(value))
+            return &place[i];
+    }
+    return &place[PLACES - 1];
 }
 
-static int64_t integer_in(const struct places *places, const char *field, int64_t least, int64_t most, int64_t otherwise) {
-    for (int i = PLACES - 1; i >= 0; i--)
-        otherwise = settings_integer(&places->place[i], field, least, most, otherwise);
-    return otherwise;
+static int64_t integer_in(const struct settings place[PLACES], const char *field, int64_t least, int64_t most, int64_t otherwise) {
+    return settings_integer(place_of(place, field), field, least, most, otherwise);
 }
 
 /* true, false or "never" */
-static enum stopping stopping_in(const struct places *places) {
-    for (int i = 0; i < PLACES; i++) {
-        const json_t *value = json_object_get(places->place[i].json, "early_stopping");
-        if (json_is_string(value) && strcmp(json_string_value(value), "never") == 0)
-            return STOP_NEVER;
-        if (value && !json_is_null(value))
-            return settings_flag(&places->place[i], "early_stopping", false) ? STOP_EARLY : STOP_HEURISTIC;
-    }
-    return STOP_HEURISTIC;
+static enum stopping stopping_in(const struct settings place[PLACES]) {
+    const char *field = "early_stopping";
+    const struct settings *settings = place_of(place, field);
+    const char *word = json_string_value(json_object_get(settings->json, field));
+    if (word && strcmp(word, "never") == 0)
+        return STOP_NEVER;
+    return settings_flag(settings, field, false) ? STOP_EARLY : STOP_HEURISTIC;
 }
 
 /* The parameters of the translation into that language, by its code or its name in the prefix. */
@@ -55,23 +51,40 @@ static struct settings find_parameters(const struct settings *config, const char
     return found;
 }
 
+/* What would make other tokens follow, and is not done here. */
+static void check_rest(const struct settings *settings) {
+    static const struct {
+        const char *field;
+        double neutral;
+    } known[] = {{"min_length", 0},           {"min_new_tokens", 0},
+                 {"no_repeat_ngram_size", 0}, {"encoder_no_repeat_ngram_size", 0},
+                 {"repetition_penalty", 1},   {"encoder_repetition_penalty", 1}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        settings_number(settings, known[i].field, known[i].neutral, known[i].neutral, known[i].neutral);
+    if (settings_flag(settings, "do_sample", false))
+        fail("%s: do_sample is true, must be false", settings->path);
+}
+
 struct task task_read(const char *folder, const char *language) {
     struct task task;
     const struct settings config = settings_open(folder, "config.json");
     const int most_prefix = (int)sizeof task.prefix;
     if (snprintf(task.prefix, sizeof task.prefix, "translate English to %s: ", language) >= most_prefix)
         fail("--to=%s: is too long", language);
-    const struct places places = {
-        {find_parameters(&config, language, task.prefix), settings_open(folder, "generation_config.json"), config}};
-    const char *prefix = settings_string(&places.place[0], "prefix", NULL);
+    const struct settings place[PLACES] = {find_parameters(&config, language, task.prefix),
+                                           settings_open(folder, "generation_config.json"), config};
+    for (int i = 0; i < PLACES - 1; i++)
+        check_rest(&place[i]);
+    const char *prefix = settings_string(&place[0], "prefix", NULL);
     if (prefix && snprintf(task.prefix, sizeof task.prefix, "%s", prefix) >= most_prefix)
         fail("%s: prefix is too long", config.path);
-    const int64_t most_length = integer_in(&places, "max_length", 2, MOST_TOKENS, 21); /* with the start */
-    task.search = (struct search_settings){.beams = integer_in(&places, "num_beams", 1, MOST_BEAMS, 1),
-                                           .most_tokens = integer_in(&places, "max_new_tokens", 1, MOST_TOKENS, most_length - 1),
-                                           .length_penalty = number_in(&places, "length_penalty", -100, 100, 1),
-                                           .stopping = stopping_in(&places),
-                                           .start = (int32_t)integer_in(&places, "decoder_start_token_id", 0, INT32_MAX, 0),
-                                           .end = (int32_t)integer_in(&places, "eos_token_id", 0, INT32_MAX, 1)};
+    const int64_t most_length = integer_in(place, "max_length", 2, MOST_TOKENS, 21); /* with the start */
+    const struct settings *penalty = place_of(place, "length_penalty");
+    task.search = (struct search_settings){.beams = integer_in(place, "num_beams", 1, MOST_BEAMS, 1),
+                                           .most_tokens = integer_in(place, "max_new_tokens", 1, MOST_TOKENS, most_length - 1),
+                                           .length_penalty = settings_number(penalty, "length_penalty", -100, 100, 1),
+                                           .stopping = stopping_in(place),
+                                           .start = (int32_t)integer_in(place, "decoder_start_token_id", 0, INT32_MAX, 0),
+                                           .end = (int32_t)integer_in(place, "eos_token_id", 0, INT32_MAX, 1)};
     return task;
 }
