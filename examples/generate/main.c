@@ -4,6 +4,7 @@
 #include "../checkpoint/checkpoint.h"
 #include "../checkpoint/command.h"
 #include "sequences.h"
+#include "tokenizer.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -28,6 +29,7 @@ static const char usage[] =
     "                     text is the same at temperature 0, and as likely as without at others\n"
     "  --draft-tokens=N   proposes so many [4]\n"
     "  --ids              lines are numbers of tokens, in and out\n"
+    "  --encode           prints the numbers of the tokens of each line instead\n"
     "  --logits           prints the logits of each token instead, a line for each\n"
     "  --weights=TYPE     what weights are kept in: f32, bf16, or int8 in blocks of 32 [as MODEL has them]\n"
     "  --threads=N        [as many as the machine has]\n"
@@ -38,7 +40,7 @@ enum { MOST = 1 << 20 };
 
 struct options {
     const char *model, *draft;
-    bool ids, logits, typed;
+    bool ids, encode, logits, typed;
     enum heed_type weights;
     struct generation generation;
 };
@@ -47,6 +49,7 @@ struct options {
 struct output {
     const struct options *options;
     const struct config *config;
+    const struct vocabulary *vocabulary; /* NULL: tokens are numbers */
     struct progress progress;
     int64_t count, turn, tokens; /* of prompts; the one that is being printed; of all so far */
     FILE **stream;               /* [count] */
@@ -59,6 +62,8 @@ static void set_option(struct options *options, int option, const char *value) {
     struct generation *generation = &options->generation;
     if (option == 'i')
         options->ids = true;
+    else if (option == 'e')
+        options->encode = true;
     else if (option == 'l')
         options->logits = true;
     else if (option == 't')
@@ -89,11 +94,11 @@ static void set_option(struct options *options, int option, const char *value) {
 }
 
 static struct options read_options(int argc, char **argv) {
-    static const struct option known[] = {{"tokens", 1, NULL, 't'},       {"temperature", 1, NULL, 'T'}, {"top-k", 1, NULL, 'k'},
-                                          {"top-p", 1, NULL, 'p'},        {"seed", 1, NULL, 's'},        {"draft", 1, NULL, 'd'},
-                                          {"draft-tokens", 1, NULL, 'D'}, {"ids", 0, NULL, 'i'},         {"logits", 0, NULL, 'l'},
-                                          {"weights", 1, NULL, 'w'},      {"threads", 1, NULL, 'n'},     {"batch", 1, NULL, 'b'},
-                                          {"chunk", 1, NULL, 'c'},        {"help", 0, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"tokens", 1, NULL, 't'}, {"temperature", 1, NULL, 'T'}, {"top-k", 1, NULL, 'k'},        {"top-p", 1, NULL, 'p'},
+        {"seed", 1, NULL, 's'},   {"draft", 1, NULL, 'd'},       {"draft-tokens", 1, NULL, 'D'}, {"ids", 0, NULL, 'i'},
+        {"encode", 0, NULL, 'e'}, {"logits", 0, NULL, 'l'},      {"weights", 1, NULL, 'w'},      {"threads", 1, NULL, 'n'},
+        {"batch", 1, NULL, 'b'},  {"chunk", 1, NULL, 'c'},       {"help", 0, NULL, 'h'},         {NULL, 0, NULL, 0}};
     struct options options = {.generation = {.tokens = 128, .slots = 8, .chunk = 256, .proposals = 4, .sampling = {.top_p = 1}}};
     for (int option; (option = getopt_long(argc, argv, "h", known, NULL)) != -1;)
         set_option(&options, option, optarg);
@@ -109,7 +114,7 @@ static struct options read_options(int argc, char **argv) {
 static struct prompt read_ids(const char *line, int64_t number, int64_t vocabulary) {
     struct prompt prompt = {.tokens = allocate((int64_t)strlen(line) / 2 + 1, sizeof *prompt.tokens)};
     char *end;
-    for (; line[strspn(line, " \t\r\n")]; line = end) {
+    for (; *(line += strspn(line, " \t\r\n")); line = end) {
         const long long token = strtoll(line, &end, 10);
         if (end == line || token < 0 || token >= vocabulary)
             fail("line %" PRId64 ": %.*s: must be numbers of tokens, from 0 to %" PRId64, number, (int)strcspn(line, "\n"), line,
@@ -119,16 +124,24 @@ static struct prompt read_ids(const char *line, int64_t number, int64_t vocabula
     return prompt;
 }
 
-static struct prompt *read_prompts(const struct config *config, int64_t *count) {
+static struct prompt read_text(const char *line, int64_t bytes, const struct vocabulary *vocabulary) {
+    struct prompt prompt = {.tokens = allocate(2 * bytes + MOST_FIRST + 1, sizeof *prompt.tokens)};
+    prompt.count = tokenizer_encode(vocabulary, line, bytes - (bytes > 0 && line[bytes - 1] == '\n'), prompt.tokens);
+    return prompt;
+}
+
+static struct prompt *read_prompts(const struct config *config, const struct vocabulary *vocabulary, int64_t *count) {
     struct prompt *prompts = NULL;
     char *line = NULL;
     size_t room = 0;
-    for (*count = 0; getline(&line, &room, stdin) >= 0; ++*count) {
+    ssize_t bytes;
+    for (*count = 0; (bytes = getline(&line, &room, stdin)) >= 0; ++*count) {
         if ((*count & (*count - 1)) == 0) /* room for twice as many whenever it is full */
             prompts = realloc(prompts, (size_t)(*count ? 2 * *count : 1) * sizeof *prompts);
         if (!prompts)
             fail("out of memory for line %" PRId64, *count + 1);
-        const struct prompt prompt = prompts[*count] = read_ids(line, *count + 1, config->vocabulary);
+        const struct prompt prompt = prompts[*count] =
+            vocabulary ? read_text(line, bytes, vocabulary) : read_ids(line, *count + 1, config->vocabulary);
         if (prompt.count < 1 || prompt.count >= config->positions)
             fail("line %" PRId64 ": has %" PRId64 " tokens, must have from 1 to %" PRId64, *count + 1, prompt.count,
                  config->positions - 1);
@@ -137,6 +150,12 @@ static struct prompt *read_prompts(const struct config *config, int64_t *count) 
         fail("standard input: %s", strerror(errno));
     free(line);
     return prompts;
+}
+
+static void print_prompts(const struct prompt *prompts, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < prompts[i].count; j++)
+            printf("%" PRId32 "%c", prompts[i].tokens[j], j + 1 < prompts[i].count ? ' ' : '\n');
 }
 
 static FILE *open_stream(struct output *output, int64_t prompt) {
@@ -156,8 +175,10 @@ static void print_token(void *context, int64_t prompt, int32_t token, const floa
     if (output->options->logits)
         for (int64_t i = 0; i < output->config->vocabulary; i++)
             fprintf(stream, "%.9g%c", (double)logits[i], i + 1 < output->config->vocabulary ? ' ' : '\n');
-    else if (!config_stops(output->config, token))
+    else if (!output->vocabulary && !config_stops(output->config, token))
         fprintf(stream, "%" PRId32 " ", token);
+    else if (output->vocabulary && !output->vocabulary->hidden[token] && !config_stops(output->config, token))
+        fwrite(output->vocabulary->piece[token].data, 1, (size_t)output->vocabulary->piece[token].bytes, stream);
     if (stream == stdout)
         fflush(stdout);
     output->tokens++;
@@ -205,12 +226,17 @@ int main(int argc, char **argv) {
         fail("--draft=%s: has %" PRId64 " tokens, %s has %" PRId64, options.draft, model_config(generation->draft)->vocabulary,
              options.model, config->vocabulary);
     int64_t count = 0;
-    const struct prompt *prompts = read_prompts(config, &count);
+    const struct vocabulary *vocabulary =
+        options.ids ? NULL : vocabulary_open(options.model, model_checkpoint(generation->model), config->vocabulary);
+    const struct prompt *prompts = read_prompts(config, vocabulary, &count);
+    if (options.encode)
+        print_prompts(prompts, count);
     struct output output = open_output(&options, config, count);
+    output.vocabulary = vocabulary;
     generation->context = &output;
     generation->token = print_token;
     generation->end = end_text;
-    generate(generation, prompts, count);
+    generate(generation, prompts, options.encode ? 0 : count);
     progress_end(&output.progress);
     if (fflush(stdout) != 0 || ferror(stdout))
         fail("standard output: %s", strerror(errno));

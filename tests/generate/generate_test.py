@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import tiny
+from damage import Damage
 
 GENERATE = os.environ.get("EMULATOR", "").split() + [sys.argv[1]]
 SLACK = 1e-4  # of logits that are about 1; the largest difference seen is 1e-5
@@ -106,7 +107,114 @@ def compare_all(folder, recorded):
     print("generate_test: bits are the same for all batches, chunks, threads and instruction sets; text with drafts too")
 
 
-with open(os.path.join(os.path.dirname(__file__), "tiny.json"), encoding="ascii") as tiny_json:
-    RECORDED = json.load(tiny_json)
+def tokens_of(model, lines):
+    done = run(model, lines, "--encode")
+    assert done.returncode == 0, done.stderr
+    return [[int(word) for word in line.split()] for line in done.stdout.decode().split("\n")[:-1]]
+
+
+def write_model(path, vocabulary, fields):
+    config = {**tiny.CONFIG, "vocab_size": vocabulary, "num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 32}
+    with open(path, "wb") as file:
+        file.write(tiny.gguf(config, tiny.tensors(config), "f32", fields))
+    return config
+
+
+def compare_tokens(folder, recorded):
+    """Tokens of text, and the text of tokens."""
+    lines, level = recorded["lines"], recorded["byte_level"]
+    pieces = dict(level["model"]["vocab"])
+    kinds = {token["id"]: 3 if token["special"] else 4 for token in level["added_tokens"]}
+    pieces.update((token["content"], token["id"]) for token in level["added_tokens"])
+    path, file = os.path.join(folder, "byte-level"), os.path.join(folder, "byte-level.gguf")
+    for name, expression in tiny.EXPRESSIONS.items():
+        fields = {
+            "tokenizer.ggml.model": "gpt2",
+            "tokenizer.ggml.pre": name,
+            "tokenizer.ggml.tokens": sorted(pieces, key=pieces.get),
+            "tokenizer.ggml.token_type": [kinds.get(i, 1) for i in range(len(pieces))],
+            "tokenizer.ggml.merges": [" ".join(merge) for merge in level["model"]["merges"]],
+            "tokenizer.ggml.bos_token_id": 0,
+            "tokenizer.ggml.add_bos_token": True,
+        }
+        config = write_model(file, len(pieces), fields)
+        tiny.write_folder(path, config, tiny.tensors(config))
+        split = [{"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}] if expression else []
+        split = {"type": "Sequence", "pretokenizers": split + [{"type": "ByteLevel", "use_regex": not expression}]}
+        with open(os.path.join(path, "tokenizer.json"), "w", encoding="utf-8") as text:
+            json.dump({**level, "pre_tokenizer": split}, text)
+        for model in path, file:
+            assert tokens_of(model, lines) == recorded["ids"][name], (name, model, "other tokens than the reference")
+    file = os.path.join(folder, "scores.gguf")
+    fields = {"tokenizer.ggml.model": "llama", "tokenizer.ggml.bos_token_id": 1, **recorded["sentencepiece"]}
+    pieces = fields["tokenizer.ggml.tokens"]
+    write_model(file, len(pieces), fields)
+    assert tokens_of(file, lines) == recorded["scored"], "other tokens than SentencePiece"
+    after = generate(file, recorded["scored"], "--tokens=20")
+    text = [b"".join(bytes([int(pieces[i][1:5], 16)]) if 3 <= i < 259 else pieces[i].encode() for i in line if i > 2) for line in after]
+    text = b"\n".join(text).replace("\u2581".encode(), b" ") + b"\n"
+    assert run(file, lines, "--tokens=20").stdout == text, "other text than that of the tokens"
+    print(f"generate_test: {len(lines)} lines have the references' tokens with {len(tiny.EXPRESSIONS) + 1} ways to find them")
+
+
+def deviation(counts, total, probability):
+    """The largest of a token's count from what is expected, in standard deviations."""
+    return max(abs(counts.get(i, 0) - total * p) / math.sqrt(total * p * (1 - p) + 1) for i, p in enumerate(probability))
+
+
+def distribution(logits, temperature=1.0, top_k=0, top_p=1.0):
+    weights = [math.exp((x - max(logits)) / temperature) for x in logits]
+    order = sorted(range(len(logits)), key=lambda i: -logits[i])[: top_k or None]
+    total, kept, mass = sum(weights[i] for i in order), 0, 0
+    while kept < len(order) and (kept == 0 or mass < top_p * total):
+        mass += weights[order[kept]]
+        kept += 1
+    return [weights[i] / mass if i in order[:kept] else 0 for i in range(len(logits))]
+
+
+def compare_draws(folder):
+    """Frequencies of the second token after one prompt, over all first ones, with and without a draft, are those that the logits
+    say; what top-k and top-p leave out never comes."""
+    model, draft, prompt, total = os.path.join(folder, "f32.gguf"), os.path.join(folder, "q4_0.gguf"), [5, 9, 11], 1000
+    first = rows(generate(model, [prompt], "--tokens=1", "--logits"))[0]
+    second = rows(generate(model, [prompt + [i] for i in range(len(first))], "--tokens=1", "--logits"))
+    for options in {"temperature": 1.5}, {"temperature": 2.5, "top_k": 5}, {"temperature": 1.5, "top_p": 0.5}, {"top_k": 1}:
+        shares, wanted = distribution(first, **options), [0] * len(first)
+        for token, row in enumerate(second):
+            if token != tiny.CONFIG["eos_token_id"]:
+                wanted = [x + shares[token] * y for x, y in zip(wanted, distribution(row, **options))]
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in {"temperature": 1, **options}.items()]
+        for way in [], ["--draft=" + draft], ["--draft=" + draft, "--draft-tokens=1"]:
+            counts = {}
+            for tokens in generate(model, [prompt] * total, "--tokens=4", "--batch=64", *words, *way):
+                token = tokens[1] if len(tokens) > 1 else tiny.CONFIG["eos_token_id"]
+                counts[token] = counts.get(token, 0) + bool(tokens)
+            assert all(wanted[i] or not counts[i] for i in counts), (way, words, "drew a token that it should not")
+            assert deviation(counts, total, wanted) < 5, (way, words, deviation(counts, total, wanted))
+    once, twice = (generate(model, [prompt] * 3, "--temperature=1", "--seed=7", *x) for x in ([], ["--batch=1", "--threads=1"]))
+    assert once == twice and once[0] != once[1], "draws depend on the batch, or do not depend on the line"
+    assert generate(model, [prompt], "--temperature=1", "--seed=8") != once[:1], "draws do not depend on the seed"
+    print(f"generate_test: {total} draws are as frequent as their logits say, with drafts and without")
+
+
+def refuse_damages(folder, recorded):
+    damage = Damage(run, folder)
+    damage.options()
+    damage.config_json()
+    damage.safetensors()
+    damage.shards()
+    damage.gguf()
+    damage.tokens(recorded)
+    print("generate_test: damaged files are refused in words")
+
+
+def load(name):
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="ascii") as file:
+        return json.load(file)
+
+
 with tempfile.TemporaryDirectory() as temporary:
-    compare_all(temporary, RECORDED)
+    compare_all(temporary, load("tiny.json"))
+    compare_tokens(temporary, load("tokens.json"))
+    compare_draws(temporary)
+    refuse_damages(temporary, load("tokens.json"))

@@ -22,6 +22,9 @@ CONFIG = {
 }
 KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2}
 BLOCK = 32
+AFTER_WORDS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+SINCE_LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s" + AFTER_WORDS
+EXPRESSIONS = {"gpt-2": None, "llama-bpe": SINCE_LLAMA3 % r"\p{N}{1,3}", "qwen2": SINCE_LLAMA3 % r"\p{N}"}
 
 
 def numbers(count, middle, spread, state):
