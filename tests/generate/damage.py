@@ -1,4 +1,5 @@
-"""Files that are wrong, each in a way that a message has to name; then wrong at random, which must end in a message or in tokens."""
+"""Files that are wrong, each in a way that a message has to name; then wrong at random, which must end in a message or in tokens.
+"""
 
 import json
 import os
@@ -140,7 +141,7 @@ class Damage:
             (whole[8:16], BOMB, "tensors : the file has no room for a count of 9223372036854775808"),
             (whole[16:24], BOMB, "fields : the file has no room for a count of 9223372036854775808"),
             (tiny.gguf_text("texts"), BOMB + b"texts", "the file has no room for a count of 9223372036854775808"),
-            (tiny.gguf_text("texts") + struct.pack("<II", 9, 8), tiny.gguf_text("texts") + struct.pack("<II", 9, 9), "array of arrays"),
+            (struct.pack("<IIQ", 9, 8, 2), struct.pack("<IIQ", 9, 9, 2), "field texts: an array of arrays"),
             (struct.pack("<IIQ", 9, 8, 2), struct.pack("<II", 9, 8) + BOMB, "field texts: the file has no room"),
             (struct.pack("<IIQ", 9, 5, 2), struct.pack("<II", 9, 5) + BOMB, "field longs: the file has no room"),
             (tiny.gguf_text("longs") + b"\x09", tiny.gguf_text("longs") + b"\x0d", "field longs: there is no type 13"),
@@ -150,7 +151,7 @@ class Damage:
             (tiny.gguf_text("llama"), tiny.gguf_text("bloom"), "general.architecture is bloom"),
             (struct.pack("<II", 4, 32), struct.pack("<II", 4, 33), "general.alignment is 33"),
             (struct.pack("<II", 4, 32), struct.pack("<II", 4, 0), "general.alignment is 0"),
-            (name + sizes, name + struct.pack("<IQQ", 9, 64, 96), "tensor token_embd.weight: must have from 1 to 4 dimensions, has 9"),
+            (name + sizes, name + struct.pack("<IQQ", 9, 64, 96), "token_embd.weight: must have from 1 to 4 dimensions, has 9"),
             (name + sizes, name + struct.pack("<IQQ", 2, 96, 64), "token_embd.weight: dimensions are 96 x 64"),
             (name + sizes + b"\x08", name + sizes + b"\x0e", "token_embd.weight: type is 14"),
             (name, tiny.gguf_text("token_embd.height"), "there is no tensor token_embd.weight"),

@@ -1,7 +1,7 @@
 """examples/generate beside the reference implementation: the likeliest tokens must be the same, logits as near as roundings
 allow; and beside itself: bits the same for all batches, chunks, threads, instruction sets and pages, text the same with a draft.
-Files that are wrong must be refused in words.  On tiny checkpoints, whose results tiny.json has (reference.py wrote it), and on random ones, if
-Python has transformers.
+Files that are wrong must be refused in words.  On tiny checkpoints, whose results tiny.json has (reference.py wrote it), and on
+random ones, if Python has transformers.
 
     generate_test.py path/to/generate        EMULATOR: command that runs it
 """
@@ -18,12 +18,12 @@ import tiny
 from damage import Damage
 
 GENERATE = os.environ.get("EMULATOR", "").split() + [sys.argv[1]]
-SLACK = 1e-4  # of logits that are about 1; the largest difference seen is 1e-5
+SLACK = 3e-4  # of logits that are about 1; where attention is to few keys, the reference itself is 1e-4 away from doubles
 ISAS = "avx512", "avx2", "neon", "scalarfma", "scalar"
 
 
 def run(model, lines, *options, isa=None):
-    environment = {**os.environ, "HEED_ISA": isa} if isa else None
+    environment = {"OMP_WAIT_POLICY": "passive", **os.environ, **({"HEED_ISA": isa} if isa else {})}
     text = "".join(line + "\n" for line in lines).encode()
     return subprocess.run([*GENERATE, model, *options], input=text, capture_output=True, check=False, env=environment)
 
@@ -151,8 +151,8 @@ def compare_tokens(folder, recorded):
     write_model(file, len(pieces), fields)
     assert tokens_of(file, lines) == recorded["scored"], "other tokens than SentencePiece"
     after = generate(file, recorded["scored"], "--tokens=20")
-    text = [b"".join(bytes([int(pieces[i][1:5], 16)]) if 3 <= i < 259 else pieces[i].encode() for i in line if i > 2) for line in after]
-    text = b"\n".join(text).replace("\u2581".encode(), b" ") + b"\n"
+    pieces = [bytes([int(piece[1:5], 16)]) if 3 <= i < 259 else piece.encode() for i, piece in enumerate(pieces)]
+    text = b"\n".join(b"".join(pieces[i] for i in line if i > 2) for line in after).replace("\u2581".encode(), b" ") + b"\n"
     assert run(file, lines, "--tokens=20").stdout == text, "other text than that of the tokens"
     print(f"generate_test: {len(lines)} lines have the references' tokens with {len(tiny.EXPRESSIONS) + 1} ways to find them")
 
@@ -197,6 +197,27 @@ def compare_draws(folder):
     print(f"generate_test: {total} draws are as frequent as their logits say, with drafts and without")
 
 
+def compare_live(folder):
+    """Models of other shapes and kinds, which the reference writes itself, in shards at times."""
+    try:
+        import reference
+    except ImportError as missing:
+        print(f'generate_test: other models: skipped, {missing}; "pip install transformers torch sentencepiece"')
+        return
+    count, largest, chance = int(os.environ.get("GENERATE_TEST_MODELS", "8")), 0, random.Random(1)
+    for i in range(count):
+        path = os.path.join(folder, f"live-{i}")
+        cases = reference.random_model(path, chance)
+        prompts = [case["prompt"] for case in cases]
+        found = generate(path, prompts, f"--tokens={len(cases[0]['tokens'])}", "--chunk=50")
+        assert found == [case["tokens"] for case in cases], (path, "other tokens than the reference")
+        logits = rows(generate(path, prompts, f"--tokens={len(cases[0]['tokens'])}", "--logits"))
+        wanted = [row for case in cases for row in case["logits"]]
+        largest = max(largest, *map(difference, logits, wanted))
+        assert len(logits) == len(wanted) and largest < SLACK, (path, largest)
+    print(f"generate_test: {count} random models have the reference's tokens; logits differ by {largest:.1e} at most")
+
+
 def refuse_damages(folder, recorded):
     damage = Damage(run, folder)
     damage.options()
@@ -218,3 +239,4 @@ with tempfile.TemporaryDirectory() as temporary:
     compare_tokens(temporary, load("tokens.json"))
     compare_draws(temporary)
     refuse_damages(temporary, load("tokens.json"))
+    compare_live(temporary)

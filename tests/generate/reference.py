@@ -1,5 +1,5 @@
-"""The reference implementations, Hugging Face's transformers and tokenizers, and SentencePiece: writes tiny.json and tokens.json, and
-stands beside generate on other models."""
+"""The reference implementations, Hugging Face's transformers and tokenizers, and SentencePiece: writes tiny.json and tokens.json,
+and stands beside generate on other models."""
 
 import io
 import json
@@ -9,9 +9,11 @@ import sys
 import sentencepiece
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, processors, trainers
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, Qwen2Config
 
 import tiny
+
+torch.set_num_threads(1)
 
 
 def decode(model, prompt, count):
@@ -30,6 +32,58 @@ def tiny_model(config, made):
     state = {name: torch.tensor(values).reshape(shape) for name, (shape, values) in made.items()}
     model.load_state_dict(state, strict=True)
     return model
+
+
+def random_rope(chance):
+    rope = {"rope_type": chance.choice(["default", "linear", "llama3"]), "rope_theta": chance.choice([100.0, 10000.0, 500000.0])}
+    if rope["rope_type"] != "default":
+        rope["factor"] = chance.choice([2.0, 8.0])
+    if rope["rope_type"] == "llama3":
+        rope.update(low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
+    return rope
+
+
+def random_config(chance):
+    kind, head = chance.choice([LlamaConfig, LlamaConfig, MistralConfig, Qwen2Config]), chance.choice([8, 18, 64])
+    kv = chance.randint(1, 3)
+    heads = kv * chance.choice([1, 2, 4])
+    own = {} if kind is Qwen2Config else {"head_dim": head}
+    if kind is MistralConfig:
+        own["sliding_window"] = None
+    if kind is LlamaConfig:
+        own["attention_bias"] = chance.random() < 0.3
+    return kind(
+        vocab_size=chance.choice([50, 97, 300]),
+        hidden_size=heads * (head if kind is Qwen2Config else chance.choice([4, 16])),
+        intermediate_size=chance.choice([32, 80, 100]),
+        num_hidden_layers=chance.randint(1, 3),
+        num_attention_heads=heads,
+        num_key_value_heads=kv,
+        rms_norm_eps=chance.choice([1e-5, 1e-6]),
+        max_position_embeddings=200,
+        initializer_range=0.12,
+        tie_word_embeddings=chance.random() < 0.5,
+        rope_parameters=random_rope(chance),
+        bos_token_id=None,
+        eos_token_id=None,
+        **own,
+    )
+
+
+def random_model(folder, chance):
+    """Writes one, and returns what comes after prompts, some of which begin alike."""
+    config = random_config(chance)
+    torch.manual_seed(chance.randrange(2**31))
+    model = AutoModelForCausalLM.from_config(config).eval().float()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.save_pretrained(folder, max_shard_size=chance.choice(["1GB", "40KB"]))
+    prompts = [[chance.randrange(config.vocab_size) for _ in range(length)] for length in (1, 2, 17, 70, 130)]
+    prompts += [prompts[-1] + [3, 4], prompts[-1][:60] + [5]]
+    results = [decode(model, prompt, TOKENS) for prompt in prompts]
+    return [{"prompt": prompt, "tokens": tokens, "logits": logits} for prompt, (tokens, logits) in zip(prompts, results)]
 
 
 SHARED = [(7 * i * i + 3 * i + 5) % 96 for i in range(90)]
@@ -100,8 +154,11 @@ def write(name, record):
     """One line for each thing of the second level."""
     parts = []
     for key, value in record.items():
-        items = [json.dumps(k) + ": " + json.dumps(v) for k, v in value.items()] if isinstance(value, dict) else map(json.dumps, value)
-        parts.append(json.dumps(key) + (": {\n%s\n}" if isinstance(value, dict) else ": [\n%s\n]") % ",\n".join(items))
+        if isinstance(value, dict):
+            items, brackets = [json.dumps(k) + ": " + json.dumps(v) for k, v in value.items()], ": {\n%s\n}"
+        else:
+            items, brackets = map(json.dumps, value), ": [\n%s\n]"
+        parts.append(json.dumps(key) + brackets % ",\n".join(items))
     with open(os.path.join(os.path.dirname(sys.argv[0]), name), "w", encoding="ascii") as file:
         file.write("{\n" + ",\n".join(parts) + "\n}\n")
 
