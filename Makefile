@@ -127,8 +127,9 @@ $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(BENCHMARK_LIBS) -pthread
 
-demo: $(B)/heed
+demo: $(B)/heed $(if $(TRANSLATE_LIBS),$(B)/translate,no-translate)
 	@$(EMULATOR) $(B)/heed demo
+	@$(if $(TRANSLATE_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/examples/translate/demo.sh $(B)/translate $(srcdir)/tests/translate/model)
 examples: $(EXAMPLES) $(if $(EMBED_LIBS),$(B)/embed $(B)/generate,no-embed) $(if $(TRANSLATE_LIBS),$(B)/translate,no-translate)
 no-embed:
 	@echo 'examples/embed and examples/generate: skipped, they need Jansson and utf8proc; "make deps" installs them'
@@ -141,6 +142,7 @@ check: check-tests all examples
 	@EMULATOR='$(EMULATOR)' $(srcdir)/tests/tool_test.sh $(B)/heed
 	@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/embed_test.sh $(B)/embed)
 	@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/generate_test.sh $(B)/generate)
+	@$(if $(TRANSLATE_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/translate_test.sh $(B)/translate)
 	@$(srcdir)/tests/check_symbols.sh $(srcdir) $(B)
 	@$(if $(filter -O3,$(lastword $(filter -O%,$(OPTIMIZE) $(CFLAGS)))),$(srcdir)/tests/check_isa.sh $(B),\
 	    echo 'check_isa: skipped, its loops are those of an optimised build')
