@@ -47,11 +47,15 @@ struct cursor {
     struct text name;
 };
 
-enum { SHOWN = 64 }; /* bytes of a name that a message repeats */
-static int shown(struct text name) { return name.bytes < SHOWN ? (int)name.bytes : SHOWN; }
+enum { SHOWN = 64 }; /* bytes of a text that a message repeats */
+int text_shown(struct text text) { return text.bytes < SHOWN ? (int)text.bytes : SHOWN; }
+
+bool text_is(struct text text, const char *word) {
+    return text.bytes == (int64_t)strlen(word) && memcmp(text.data, word, (size_t)text.bytes) == 0;
+}
 
 __attribute__((noreturn)) static void refuse(const struct cursor *cursor, const char *problem, uint64_t value) {
-    fail("%s: at byte %" PRId64 ", %s %.*s: %s %" PRIu64, cursor->shard->path, cursor->at, cursor->what, shown(cursor->name),
+    fail("%s: at byte %" PRId64 ", %s %.*s: %s %" PRIu64, cursor->shard->path, cursor->at, cursor->what, text_shown(cursor->name),
          cursor->name.data, problem, value);
 }
 
@@ -133,7 +137,7 @@ static void sort(const struct shard *shard, const char *what, void *all, int64_t
     for (int64_t i = 1; i < count; i++) {
         const struct text *name = (const struct text *)((const char *)all + (size_t)i * size);
         if (compare_texts(name, (const char *)name - size) == 0)
-            fail("%s: there are two %s %.*s", shard->path, what, shown(*name), name->data);
+            fail("%s: there are two %s %.*s", shard->path, what, text_shown(*name), name->data);
     }
 }
 

@@ -15,6 +15,8 @@ struct text {
     const char *data;
     int64_t bytes;
 };
+bool text_is(struct text text, const char *word);
+int text_shown(struct text text); /* bytes of it that a message repeats: "%.*s" */
 struct text gguf_text(const struct checkpoint *checkpoint, const char *field, const char *otherwise);
 /* Arrays, copied; NULL and a count of 0 if there is none. */
 struct text *gguf_texts(const struct checkpoint *checkpoint, const char *field, int64_t *count);

@@ -11,6 +11,47 @@
 enum { MOST = 1 << 20, MOST_VOCABULARY = 1 << 30, NONE = SETTINGS_REQUIRED, FIELD_BYTES = 64 };
 static const double two_pi = 6.283185307179586;
 
+/* Where sizes come from: config.json, or, if that is NULL, fields of a GGUF file that begin with the name of the architecture. */
+struct source {
+    const struct settings *settings;
+    const struct checkpoint *checkpoint;
+    const char *architecture;
+};
+
+static double read_number(const struct source *source, const char *json, const char *gguf, double least, double most,
+                          double otherwise) {
+    char name[FIELD_BYTES];
+    snprintf(name, sizeof name, "%s.%s", source->architecture, gguf);
+    return source->settings ? settings_number(source->settings, json, least, most, otherwise)
+                            : gguf_number(source->checkpoint, name, least, most, otherwise);
+}
+
+static int64_t read_size(const struct source *source, const char *json, const char *gguf, int64_t least, int64_t most,
+                         int64_t otherwise) {
+    char name[FIELD_BYTES];
+    snprintf(name, sizeof name, "%s.%s", source->architecture, gguf);
+    return source->settings ? settings_integer(source->settings, json, least, most, otherwise)
+                            : gguf_integer(source->checkpoint, name, least, most, otherwise);
+}
+
+static void read_sizes(struct config *config, const struct source *source, int64_t tokens) {
+    config->vocabulary = read_size(source, "vocab_size", "vocab_size", 1, MOST_VOCABULARY, tokens);
+    config->width = read_size(source, "hidden_size", "embedding_length", 1, MOST, NONE);
+    config->inner = read_size(source, "intermediate_size", "feed_forward_length", 1, MOST, NONE);
+    config->layers = read_size(source, "num_hidden_layers", "block_count", 0, MOST, NONE);
+    config->heads = read_size(source, "num_attention_heads", "attention.head_count", 1, MOST, NONE);
+    config->kv_heads = read_size(source, "num_key_value_heads", "attention.head_count_kv", 1, MOST, config->heads);
+    config->head = read_size(source, "head_dim", "attention.key_length", 2, MOST, config->width / config->heads);
+    config->positions = read_size(source, "max_position_embeddings", "context_length", 1, MOST_VOCABULARY, 2048);
+    config->epsilon = (float)read_number(source, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 0, 1, 1e-6);
+    config->base = read_number(source, "rope_theta", "rope.freq_base", 1, 1e12, 10000);
+    const char *path = source->checkpoint->path;
+    if (config->heads % config->kv_heads != 0)
+        fail("%s: %" PRId64 " key/value heads do not divide %" PRId64 " heads", path, config->kv_heads, config->heads);
+    if (config->head < 2 || config->head % 2 != 0)
+        fail("%s: heads of width %" PRId64 " have no pairs to turn", path, config->head);
+}
+
 static float *base_frequencies(const struct config *config) {
     const int64_t pairs = config->head / 2;
     float *frequencies = allocate(pairs, sizeof *frequencies);
@@ -35,7 +76,6 @@ static void scale_gradually(const struct config *config, const struct settings *
 
 static void read_rope(struct config *config, const struct settings *settings) {
     struct settings rope = settings_object(settings, "rope_parameters"); /* since transformers 5 */
-    config->base = settings_number(settings, "rope_theta", 1, 1e12, 10000);
     config->base = settings_number(&rope, "rope_theta", 1, 1e12, config->base);
     if (!rope.json)
         rope = settings_object(settings, "rope_scaling");
@@ -73,7 +113,7 @@ static void read_stops(struct config *config, const struct settings *settings) {
         add_stop(config, settings->path, field, json_is_real(value) ? json_real_value(value) : -1);
 }
 
-static struct config read_json(const char *folder) {
+static void read_json(struct config *config, const char *folder, const struct checkpoint *checkpoint) {
     const struct settings settings = settings_open(folder, "config.json"),
                           generation = settings_open(folder, "generation_config.json");
     settings_require(&settings);
@@ -83,91 +123,65 @@ static struct config read_json(const char *folder) {
     settings_expect(&settings, "hidden_act", "silu");
     if (settings_flag(&settings, "mlp_bias", false) || settings_flag(&settings, "use_sliding_window", false))
         fail("%s: mlp_bias or use_sliding_window is true, must be false", settings.path);
-    if (strcmp(type, "mistral") == 0)
-        settings_number(&settings, "sliding_window",
-                        (double)settings_integer(&settings, "max_position_embeddings", 1, MOST_VOCABULARY, NONE), 1e18, 1e18);
-    struct config config = {.width = settings_integer(&settings, "hidden_size", 1, MOST, NONE)};
-    config.vocabulary = settings_integer(&settings, "vocab_size", 1, MOST_VOCABULARY, NONE);
-    config.inner = settings_integer(&settings, "intermediate_size", 1, MOST, NONE);
-    config.layers = settings_integer(&settings, "num_hidden_layers", 0, MOST, NONE);
-    config.heads = settings_integer(&settings, "num_attention_heads", 1, MOST, NONE);
-    config.kv_heads = settings_integer(&settings, "num_key_value_heads", 1, MOST, config.heads);
-    config.head = settings_integer(&settings, "head_dim", 2, MOST, config.width / config.heads);
-    config.positions = settings_integer(&settings, "max_position_embeddings", 1, MOST_VOCABULARY, 2048);
-    config.epsilon = (float)settings_number(&settings, "rms_norm_eps", 0, 1, 1e-6);
-    config.tied = settings_flag(&settings, "tie_word_embeddings", false);
-    read_rope(&config, &settings);
-    read_stops(&config, &generation);
-    if (config.stops == 0)
-        read_stops(&config, &settings);
-    return config;
+    read_sizes(config, &(struct source){&settings, checkpoint, type}, NONE);
+    if (strcmp(type, "mistral") == 0) /* a window that is never full is none */
+        settings_number(&settings, "sliding_window", (double)config->positions, 1e18, 1e18);
+    config->tied = settings_flag(&settings, "tie_word_embeddings", false);
+    read_rope(config, &settings);
+    read_stops(config, &generation);
+    if (config->stops == 0)
+        read_stops(config, &settings);
 }
 
-/* A field that begins with the name of the architecture. */
-static const char *field_of(const char *architecture, const char *field, char *full) {
-    snprintf(full, FIELD_BYTES, "%s.%s", architecture, field);
-    return full;
-}
-
-static void read_gguf_rope(struct config *config, const struct checkpoint *checkpoint, const char *architecture) {
+/* Scaled frequencies are divided by a factor, or by one each: what Llama 3's scaling comes to. */
+static void read_gguf_rope(struct config *config, const struct source *source) {
+    static const char factors[] = "rope_freqs.weight";
+    const struct checkpoint *checkpoint = source->checkpoint;
+    const int64_t pairs = config->head / 2;
     char name[FIELD_BYTES];
-    const struct text type = gguf_text(checkpoint, field_of(architecture, "rope.scaling.type", name), "none");
-    const bool linear = type.bytes == 6 && memcmp(type.data, "linear", 6) == 0;
-    if (!linear && (type.bytes != 4 || memcmp(type.data, "none", 4) != 0))
-        fail("%s: %s is %.*s, must be none or linear", checkpoint->path, name,
-             (int)(type.bytes < FIELD_BYTES ? type.bytes : FIELD_BYTES), type.data);
-    config->base = gguf_number(checkpoint, field_of(architecture, "rope.freq_base", name), 1, 1e12, 10000);
-    if (gguf_integer(checkpoint, field_of(architecture, "rope.dimension_count", name), 2, MOST, config->head) != config->head)
-        fail("%s: %s must be the width of a head, %" PRId64, checkpoint->path, name, config->head);
-    const double factor =
-        linear ? gguf_number(checkpoint, field_of(architecture, "rope.scaling.factor", name), 1e-3, 1e6, NONE) : 1;
-    const bool has_factors = checkpoint_has(checkpoint, "rope_freqs.weight"); /* what Llama 3's scaling comes to */
-    if (!linear && !has_factors)
-        return;
-    const struct tensor factors =
-        has_factors ? checkpoint_tensor(checkpoint, "rope_freqs.weight", 0, config->head / 2) : (struct tensor){.rows = 0};
-    if (has_factors && factors.type != HEED_F32)
-        fail("%s: rope_freqs.weight is not of floats", checkpoint->path);
-    config->frequencies = base_frequencies(config);
-    for (int64_t i = 0; i < config->head / 2; i++)
-        config->frequencies[i] /= (float)factor * (has_factors ? ((const float *)factors.data)[i] : 1);
+    snprintf(name, sizeof name, "%s.rope.scaling.type", source->architecture);
+    const struct text type = gguf_text(checkpoint, name, "none");
+    const bool linear = text_is(type, "linear"), each = checkpoint_has(checkpoint, factors);
+    if (!linear && !text_is(type, "none"))
+        fail("%s: %s is %.*s, must be none or linear", checkpoint->path, name, text_shown(type), type.data);
+    if (read_size(source, "", "rope.dimension_count", 2, MOST, config->head) != config->head)
+        fail("%s: %s.rope.dimension_count must be the width of a head, %" PRId64, checkpoint->path, source->architecture,
+             config->head);
+    const double factor = linear ? read_number(source, "", "rope.scaling.factor", 1e-3, 1e6, NONE) : 1;
+    const struct tensor divisors = each ? checkpoint_tensor(checkpoint, factors, 0, pairs) : (struct tensor){.type = HEED_F32};
+    if (divisors.type != HEED_F32)
+        fail("%s: %s is not of floats", checkpoint->path, factors);
+    if (linear || each)
+        config->frequencies = base_frequencies(config);
+    for (int64_t i = 0; i < pairs && config->frequencies; i++)
+        config->frequencies[i] /= (float)factor * (each ? ((const float *)divisors.data)[i] : 1);
 }
 
-static struct config read_gguf(const struct checkpoint *checkpoint) {
-    const struct text architecture = gguf_text(checkpoint, "general.architecture", "");
-    const bool qwen2 = architecture.bytes == 5 && memcmp(architecture.data, "qwen2", 5) == 0;
-    if (!qwen2 && (architecture.bytes != 5 || memcmp(architecture.data, "llama", 5) != 0))
-        fail("%s: general.architecture is %.*s, must be llama or qwen2", checkpoint->path,
-             (int)(architecture.bytes < FIELD_BYTES ? architecture.bytes : FIELD_BYTES), architecture.data);
-    const char *scope = qwen2 ? "qwen2" : "llama";
-    char name[FIELD_BYTES];
-    struct config config = {.interleaved = !qwen2, .tied = !checkpoint_has(checkpoint, "output.weight")};
+static void read_gguf(struct config *config, const struct checkpoint *checkpoint) {
+    static const char *const stops[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"};
+    const struct text architecture = gguf_text(checkpoint, "general.architecture", "missing");
+    const bool qwen2 = text_is(architecture, "qwen2");
+    if (!qwen2 && !text_is(architecture, "llama"))
+        fail("%s: general.architecture is %.*s, must be llama or qwen2", checkpoint->path, text_shown(architecture),
+             architecture.data);
+    const struct source source = {NULL, checkpoint, qwen2 ? "qwen2" : "llama"};
     int64_t tokens;
     free(gguf_texts(checkpoint, "tokenizer.ggml.tokens", &tokens));
-    config.vocabulary =
-        gguf_integer(checkpoint, field_of(scope, "vocab_size", name), 1, MOST_VOCABULARY, tokens > 0 ? tokens : NONE);
-    config.width = gguf_integer(checkpoint, field_of(scope, "embedding_length", name), 1, MOST, NONE);
-    config.inner = gguf_integer(checkpoint, field_of(scope, "feed_forward_length", name), 1, MOST, NONE);
-    config.layers = gguf_integer(checkpoint, field_of(scope, "block_count", name), 0, MOST, NONE);
-    config.heads = gguf_integer(checkpoint, field_of(scope, "attention.head_count", name), 1, MOST, NONE);
-    config.kv_heads = gguf_integer(checkpoint, field_of(scope, "attention.head_count_kv", name), 1, MOST, config.heads);
-    config.head = gguf_integer(checkpoint, field_of(scope, "attention.key_length", name), 2, MOST, config.width / config.heads);
-    config.positions = gguf_integer(checkpoint, field_of(scope, "context_length", name), 1, MOST_VOCABULARY, 2048);
-    config.epsilon = (float)gguf_number(checkpoint, field_of(scope, "attention.layer_norm_rms_epsilon", name), 0, 1, 1e-5);
-    read_gguf_rope(&config, checkpoint, scope);
-    static const char *const stops[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"};
+    read_sizes(config, &source, tokens > 0 ? tokens : NONE);
+    config->interleaved = !qwen2;
+    config->tied = !checkpoint_has(checkpoint, "output.weight");
+    read_gguf_rope(config, &source);
     for (int i = 0; i < 2; i++)
         if (gguf_has_field(checkpoint, stops[i]))
-            add_stop(&config, checkpoint->path, stops[i], gguf_number(checkpoint, stops[i], 0, MOST_VOCABULARY, NONE));
-    return config;
+            add_stop(config, checkpoint->path, stops[i], gguf_number(checkpoint, stops[i], 0, MOST_VOCABULARY, NONE));
 }
 
 struct config config_read(const char *path, const struct checkpoint *checkpoint) {
-    const struct config config = checkpoint->gguf ? read_gguf(checkpoint) : read_json(path);
-    if (config.heads % config.kv_heads != 0)
-        fail("%s: %" PRId64 " key/value heads do not divide %" PRId64 " heads", checkpoint->path, config.kv_heads, config.heads);
-    if (config.head < 2 || config.head % 2 != 0)
-        fail("%s: heads of width %" PRId64 " have no pairs to turn", checkpoint->path, config.head);
+    struct config config = {.width = 0};
+    if (checkpoint->gguf)
+        read_gguf(&config, checkpoint);
+    else
+        read_json(&config, path, checkpoint);
     return config;
 }
 

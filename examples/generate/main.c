@@ -3,8 +3,8 @@
 
 #include "../checkpoint/checkpoint.h"
 #include "../checkpoint/command.h"
+#include "../tokens/tokenizer.h"
 #include "sequences.h"
-#include "tokenizer.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -18,7 +18,8 @@ static const char usage[] =
     "\n"
     "Prints what comes after each line of standard input. MODEL is a folder with a decoder of the Llama family (Llama, Mistral\n"
     "without sliding window, Qwen2) as Hugging Face has them: config.json, model.safetensors, whole or in shards; or it is a\n"
-    "GGUF file with tensors in F32, F16, BF16, Q8_0 and Q4_0, which stay as they are.\n"
+    "GGUF file with tensors in F32, F16, BF16, Q8_0 and Q4_0, which stay as they are. Text becomes tokens as the metadata of the\n"
+    "GGUF file have it, or tokenizer.json if that is byte-level (Llama 3, Qwen2); for others there is --ids.\n"
     "\n"
     "  --tokens=N         prints so many tokens at most [128]\n"
     "  --temperature=T    draws tokens, the more freely the larger T is; 0: always the likeliest [0]\n"

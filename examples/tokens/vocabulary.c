@@ -9,13 +9,6 @@
 
 enum piece_kind { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE }; /* as GGUF counts them */
 
-enum { SHOWN = 64 }; /* bytes of a text that a message repeats */
-static int shown(struct text text) { return text.bytes < SHOWN ? (int)text.bytes : SHOWN; }
-
-static bool is(struct text text, const char *word) {
-    return text.bytes == (int64_t)strlen(word) && memcmp(text.data, word, (size_t)text.bytes) == 0;
-}
-
 /* Where a key is, or the free place where it would be (FNV-1a). */
 static struct entry *look_up(const struct table *table, const void *key, int64_t bytes) {
     uint64_t hash = 0xcbf29ce484222325;
@@ -81,7 +74,7 @@ static void add_byte(struct vocabulary *vocabulary, int64_t token, struct text p
     char *data = allocate(1, 1), text[8] = "";
     memcpy(text, piece.data, (size_t)(piece.bytes < 7 ? piece.bytes : 7));
     if (piece.bytes != 6 || sscanf(text, "<0x%2X>", &byte) != 1)
-        fail("%s: token %" PRId64 " is no byte: %.*s", vocabulary->path, token, shown(piece), piece.data);
+        fail("%s: token %" PRId64 " is no byte: %.*s", vocabulary->path, token, text_shown(piece), piece.data);
     *data = (char)byte;
     vocabulary->byte[byte] = (int32_t)token;
     vocabulary->piece[token] = (struct text){data, 1};
@@ -118,7 +111,7 @@ static void add_pair(struct vocabulary *vocabulary, int64_t i, struct text left,
     vocabulary->merged[i] = table_find(tokens, both, first + second);
     if (pair[0] < 0 || pair[1] < 0 || vocabulary->merged[i] < 0)
         fail("%s: merge %" PRId64 " is of %.*s and %.*s: one of them, or both together, is no token", vocabulary->path, i,
-             shown(left), left.data, shown(right), right.data);
+             text_shown(left), left.data, text_shown(right), right.data);
     add(&vocabulary->pairs, pair, sizeof *vocabulary->pair, i);
     free(both);
 }
@@ -127,7 +120,7 @@ static void add_pair(struct vocabulary *vocabulary, int64_t i, struct text left,
 static void add_merge(struct vocabulary *vocabulary, int64_t i, struct text text) {
     const char *blank = text.bytes > 0 ? memchr(text.data, ' ', (size_t)text.bytes) : NULL;
     if (!blank)
-        fail("%s: merge %" PRId64 " is %.*s, must be two pieces", vocabulary->path, i, shown(text), text.data);
+        fail("%s: merge %" PRId64 " is %.*s, must be two pieces", vocabulary->path, i, text_shown(text), text.data);
     add_pair(vocabulary, i, (struct text){text.data, blank - text.data},
              (struct text){blank + 1, text.bytes - (blank + 1 - text.data)});
 }
@@ -168,15 +161,15 @@ static struct vocabulary *read_gguf(const struct checkpoint *checkpoint, int64_t
     struct vocabulary *vocabulary = make_vocabulary(checkpoint->path, size);
     const struct text model = gguf_text(checkpoint, "tokenizer.ggml.model", "none"),
                       pre = gguf_text(checkpoint, "tokenizer.ggml.pre", "gpt-2");
-    const bool llama3 = is(pre, "llama-bpe") || is(pre, "llama3") || is(pre, "llama-v3");
-    vocabulary->byte_level = is(model, "gpt2");
-    if (!vocabulary->byte_level && !is(model, "llama"))
-        fail("%s: tokenizer.ggml.model is %.*s, must be llama or gpt2; without it, use --ids", checkpoint->path, shown(model),
+    const bool llama3 = text_is(pre, "llama-bpe") || text_is(pre, "llama3") || text_is(pre, "llama-v3");
+    vocabulary->byte_level = text_is(model, "gpt2");
+    if (!vocabulary->byte_level && !text_is(model, "llama"))
+        fail("%s: tokenizer.ggml.model is %.*s, must be llama or gpt2; without it, use --ids", checkpoint->path, text_shown(model),
              model.data);
-    if (vocabulary->byte_level && !llama3 && !is(pre, "qwen2") && !is(pre, "gpt-2"))
-        fail("%s: tokenizer.ggml.pre is %.*s, must be llama-bpe, qwen2 or gpt-2; use --ids", checkpoint->path, shown(pre),
+    if (vocabulary->byte_level && !llama3 && !text_is(pre, "qwen2") && !text_is(pre, "gpt-2"))
+        fail("%s: tokenizer.ggml.pre is %.*s, must be llama-bpe, qwen2 or gpt-2; use --ids", checkpoint->path, text_shown(pre),
              pre.data);
-    vocabulary->split = llama3 ? SPLIT_LLAMA3 : is(pre, "qwen2") ? SPLIT_QWEN2 : SPLIT_GPT2;
+    vocabulary->split = llama3 ? SPLIT_LLAMA3 : text_is(pre, "qwen2") ? SPLIT_QWEN2 : SPLIT_GPT2;
     vocabulary->whole_words = llama3;
     vocabulary->spaced = !vocabulary->byte_level && gguf_flag(checkpoint, "tokenizer.ggml.add_space_prefix", true);
     int64_t count, types, scores, merges;
