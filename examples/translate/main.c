@@ -101,7 +101,7 @@ static struct pieces *open_pieces(const char *folder, int64_t vocabulary) {
 
 /* The numbers of tokens, as text. */
 static char *numbers_of(const int32_t *tokens, int64_t count) {
-    const size_t most = sizeof "2147483647";
+    const size_t most = sizeof " 2147483647";
     char *text = malloc((size_t)count * most), *end = text;
     for (int64_t i = 0; text && i < count; i++)
         end += snprintf(end, most, "%s%" PRId32, i > 0 ? " " : "", tokens[i]);
@@ -174,23 +174,34 @@ static void read_lines(struct translator *translator) {
     progress_end(&translator->progress);
 }
 
-static void open_translator(struct translator *translator, const struct options *options) {
-    struct search_settings *settings = &translator->task.search;
-    *translator = (struct translator){.options = *options, .task = task_read(options->folder, options->language)};
-    if (options->beams || options->logits)
-        settings->beams = options->logits ? 1 : options->beams;
+/* What the options say, instead of the checkpoint. */
+static void choose(struct search_settings *settings, const struct options *options) {
+    if (options->beams)
+        settings->beams = options->beams;
+    if (options->logits)
+        settings->beams = 1;
     if (options->most_tokens)
         settings->most_tokens = options->most_tokens;
     settings->print_logits = options->logits;
+}
+
+static void check_vocabulary(const struct search_settings *settings, const char *folder, int64_t vocabulary) {
+    if (settings->start >= vocabulary || settings->end >= vocabulary)
+        fail("%s: vocab_size is %" PRId64 ", too small for the tokens of start, %" PRId32 ", and end, %" PRId32, folder, vocabulary,
+             settings->start, settings->end);
+    if (2 * settings->beams > vocabulary)
+        fail("%s: vocab_size is %" PRId64 ", too small for %" PRId64 " beams", folder, vocabulary, settings->beams);
+}
+
+static void open_translator(struct translator *translator, const struct options *options) {
+    *translator = (struct translator){.options = *options, .task = task_read(options->folder, options->language)};
+    struct model *model = model_open(options->folder, options->weights, &options->exec);
+    struct search_settings *settings = &translator->task.search;
+    choose(settings, options);
     settings->done = receive;
     settings->context = translator;
-    struct model *model = model_open(options->folder, options->weights, &options->exec);
-    const int64_t vocabulary = model_vocabulary(model);
-    if (settings->start >= vocabulary || settings->end >= vocabulary || 2 * settings->beams > vocabulary)
-        fail("%s: vocab_size is %" PRId64 ", too small for the tokens of start, %" PRId32 ", and end, %" PRId32 ", or for %" PRId64
-             " beams",
-             options->folder, vocabulary, settings->start, settings->end, settings->beams);
-    translator->pieces = open_pieces(options->folder, vocabulary);
+    check_vocabulary(settings, options->folder, model_vocabulary(model));
+    translator->pieces = open_pieces(options->folder, model_vocabulary(model));
     translator->search = search_open(settings, model, options->batch, &options->exec);
     translator->starts = allocate(options->batch + 1, sizeof *translator->starts);
     translator->starts[0] = 0;
