@@ -43,14 +43,19 @@ $(addprefix $(P)/,$(PEERS) libpeers.so): $(SHARED_OBJ) $(OBJ)/reference.a $(B)/l
 	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDFLAGS) \
 	    $(DIR:%=-L%/lib) $(DIR:%=-Wl,--disable-new-dtags,-rpath,%/lib) $(PEER_LIBS) $(LIBS)
 
-# The model of an example, for races of whole models.
-$(OBJ)/benchmarks/peers/embed_library.o: INCLUDES += -I$(srcdir)/examples
--include $(OBJ)/benchmarks/peers/embed_library.d
+# The models of examples, for races of whole models.
+MODEL_OBJ = $(call peer_objects,embed_library translate_library)
+$(MODEL_OBJ): INCLUDES += -I$(srcdir)/examples $(EMBED_CFLAGS) $(TRANSLATE_CFLAGS)
+-include $(MODEL_OBJ:.o=.d)
 $(P)/libembed.so: $(OBJ)/benchmarks/peers/embed_library.o $(filter-out %/main.o,$(EMBED_OBJ)) $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) -shared $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(EMBED_LIBS)
+$(P)/libtranslate.so: $(OBJ)/benchmarks/peers/translate_library.o $(filter-out %/main.o,$(TRANSLATE_OBJ)) $(B)/libheed.a
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CXX) -shared $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(TRANSLATE_LIBS)
 
-bench-peers: $(addprefix $(P)/,$(PEERS) libpeers.so $(if $(EMBED_LIBS),libembed.so)) $(if $(EMBED_LIBS),$(B)/embed)
+bench-peers: $(addprefix $(P)/,$(PEERS) libpeers.so) $(if $(EMBED_LIBS),$(P)/libembed.so $(B)/embed) \
+    $(if $(TRANSLATE_LIBS),$(P)/libtranslate.so $(B)/translate)
 	@PEERS_PYTHON='$(PEERS_PYTHON)' PEER_THREADS='$(PEER_THREADS)' BENCH_FILTER='$(BENCH_FILTER)' \
 	    $(srcdir)/benchmarks/peers/run.sh $(B) '$(PEERS)' $(if $(PEERS_SHORT),--short) $(BENCH_FLAGS)
 .PHONY: bench-peers

