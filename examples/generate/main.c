@@ -16,10 +16,11 @@
 static const char usage[] =
     "Usage: generate [OPTION]... MODEL <PROMPTS\n"
     "\n"
-    "Prints what comes after each line of standard input. MODEL is a folder with a decoder of the Llama family (Llama, Mistral\n"
-    "without sliding window, Qwen2) as Hugging Face has them: config.json, model.safetensors, whole or in shards; or it is a\n"
-    "GGUF file with tensors in F32, F16, BF16, Q8_0 and Q4_0, which stay as they are. Text becomes tokens as the metadata of the\n"
-    "GGUF file have it, or tokenizer.json if that is byte-level (Llama 3, Qwen2); for others there is --ids.\n"
+    "Prints what comes after each line of standard input: of one as it comes, of several in a line each, in which \\n stands for\n"
+    "further ones. MODEL is a folder with a decoder of the Llama family (Llama, Mistral without sliding window, Qwen2) as Hugging\n"
+    "Face has them: config.json and model.safetensors, whole or in shards; or it is a GGUF file with tensors in F32, F16, BF16,\n"
+    "Q8_0 and Q4_0. Text becomes tokens as the metadata of the GGUF file say, or tokenizer.json if it is byte-level (Llama 3,\n"
+    "Qwen2); for others there is --ids.\n"
     "\n"
     "  --tokens=N         prints so many tokens at most [128]\n"
     "  --temperature=T    draws tokens, the more freely the larger T is; 0: always the likeliest [0]\n"
@@ -170,16 +171,27 @@ static FILE *open_stream(struct output *output, int64_t prompt) {
     return stream;
 }
 
+static void print_text(const struct output *output, int32_t token, FILE *stream) {
+    const struct vocabulary *vocabulary = output->vocabulary;
+    if (!vocabulary)
+        fprintf(stream, "%" PRId32 " ", token);
+    for (int64_t i = 0; vocabulary && !vocabulary->hidden[token] && i < vocabulary->piece[token].bytes; i++) {
+        const char byte = vocabulary->piece[token].data[i];
+        if (byte == '\n' && output->count > 1)
+            fputs("\\n", stream);
+        else
+            fputc(byte, stream);
+    }
+}
+
 static void print_token(void *context, int64_t prompt, int32_t token, const float *logits) {
     struct output *output = context;
     FILE *stream = open_stream(output, prompt);
-    if (output->options->logits)
-        for (int64_t i = 0; i < output->config->vocabulary; i++)
-            fprintf(stream, "%.9g%c", (double)logits[i], i + 1 < output->config->vocabulary ? ' ' : '\n');
-    else if (!output->vocabulary && !config_stops(output->config, token))
-        fprintf(stream, "%" PRId32 " ", token);
-    else if (output->vocabulary && !output->vocabulary->hidden[token] && !config_stops(output->config, token))
-        fwrite(output->vocabulary->piece[token].data, 1, (size_t)output->vocabulary->piece[token].bytes, stream);
+    const int64_t vocabulary = output->config->vocabulary;
+    for (int64_t i = 0; i < vocabulary && output->options->logits; i++)
+        fprintf(stream, "%.9g%c", (double)logits[i], i + 1 < vocabulary ? ' ' : '\n');
+    if (!output->options->logits && !config_stops(output->config, token))
+        print_text(output, token, stream);
     if (stream == stdout)
         fflush(stdout);
     output->tokens++;
@@ -232,6 +244,8 @@ int main(int argc, char **argv) {
     const struct prompt *prompts = read_prompts(config, vocabulary, &count);
     if (options.encode)
         print_prompts(prompts, count);
+    if (count < generation->slots)
+        generation->slots = count > 0 ? count : 1;
     struct output output = open_output(&options, config, count);
     output.vocabulary = vocabulary;
     generation->context = &output;

@@ -101,9 +101,12 @@ int32_t sampling_draw(const float *probabilities, int64_t count, struct random *
 }
 
 bool sampling_accepts(float *probabilities, const float *proposed, int64_t count, int32_t token, struct random *random) {
+    bool more = false; /* by rounding, there may be nothing else to draw from */
     if (uniform(random) * (double)proposed[token] < (double)probabilities[token])
         return true;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count && !more; i++)
+        more = probabilities[i] > proposed[i];
+    for (int64_t i = 0; i < count && more; i++)
         probabilities[i] = probabilities[i] > proposed[i] ? probabilities[i] - proposed[i] : 0;
-    return false;
+    return !more;
 }
