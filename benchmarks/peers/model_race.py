@@ -1,16 +1,16 @@
-"""Races of whole models: heed's side is an example's model in a library, a peer's runs in the same process, turn by turn.  For each
-the time of a cold program too, and the memory it takes at most."""
+"""Races of whole models: heed's side is an example's model in a library, a peer's runs in the same process, turn by turn, and each
+result is checked before it is timed."""
 
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from argparse import ArgumentParser
 
 TURNS, BRIEF_TURNS, SLICE = 9, 3, 0.05
 LONG = 1.0  # a call of so many seconds is no shorter for a neighbour's moment: fewer turns
-COLD_STARTS = 5
 
 
 def arguments():
@@ -52,13 +52,13 @@ class Side:
 class Records:
     """A line for each race, on the screen and in the file that report.py reads."""
 
-    def __init__(self, options, isa):
-        self._file, self._threads, self._isa, self._brief = options.records, options.threads, isa, options.short
+    def __init__(self, file, threads, isa, brief):
+        self.file, self.threads, self.isa, self.brief = file, threads, isa, brief
 
     def race(self, names, heed, peer, error):
         """names: group, work, peer, version, variant, flops.  Results have been compared: `error` apart."""
-        sides = Side(heed, self._threads), Side(peer, self._threads)
-        few = self._brief or any(side.is_long for side in sides)
+        sides = Side(heed, self.threads), Side(peer, self.threads)
+        few = self.brief or any(side.is_long for side in sides)
         ratios = []
         for turn in range(BRIEF_TURNS if few else TURNS):
             if turn >= BRIEF_TURNS and statistics.median(ratios) > 2:
@@ -69,41 +69,19 @@ class Records:
 
     def record(self, names, figures, ratios, error=0, unit="s"):
         ratio = statistics.median(ratios)
-        entry = {**names, "isa": self._isa, "threads": self._threads, "heed_seconds": figures[0], "peer_seconds": figures[1]}
+        entry = {**names, "isa": self.isa, "threads": self.threads, "heed_seconds": figures[0], "peer_seconds": figures[1]}
         entry.update(ratio=ratio, least=min(ratios), most=max(ratios), error=error, unit=unit)
         print(
             f"{names['group']:16} {names['work']:22} {names['variant']:28} {figures[1]:9.3g} {unit}, heed {figures[0]:9.3g} {unit}:"
             f" {ratio:6.2f} ({min(ratios):.2f}, {max(ratios):.2f})",
             flush=True,
         )
-        if self._file:
-            with open(self._file, "a", encoding="utf-8") as out:
+        if self.file:
+            with open(self.file, "a", encoding="utf-8") as out:
                 out.write(json.dumps(entry) + "\n")
 
-
-def cold(command, text):
-    """Seconds from start to end of a program, and the bytes that it had in memory at most."""
-    reading, writing = os.pipe()
-    os.write(writing, text)
-    os.close(writing)
-    start = time.perf_counter()
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    child = os.posix_spawn(
-        command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, reading, 0), (os.POSIX_SPAWN_DUP2, nothing, 1)]
-    )
-    os.close(reading)
-    os.close(nothing)
-    _, status, usage = os.wait4(child, 0)
-    if status != 0:
-        sys.exit(f"{' '.join(command)}: ended with status {status}")
-    return time.perf_counter() - start, usage.ru_maxrss * 1024
-
-
-def race_cold(records, names, heed, peer, text, brief):
-    """Programs from start to end, each with files that have been read before."""
-    for command in (heed, peer):
-        cold(command, text)
-    runs = [(cold(heed, text), cold(peer, text)) for _ in range(1 if brief else COLD_STARTS)]
-    for index, (work, unit) in enumerate((("first result", "s"), ("peak memory", "B"))):
-        figures = [statistics.median(run[side][index] for run in runs) for side in (0, 1)]
-        records.record({**names, "work": work}, figures, [run[1][index] / run[0][index] for run in runs], unit=unit)
+    def race_cold(self, names, heed, peer, text):
+        """Two commands from start to end, in a process without our memory: a child's counts from its parent's."""
+        script = os.path.join(os.path.dirname(__file__), "cold_race.py")
+        task = {"names": names, "commands": [heed, peer], "text": text, "records": vars(self)}
+        subprocess.run([sys.executable, script, json.dumps(task)], check=True)

@@ -15,7 +15,7 @@ from transformers import BertModel
 from transformers.utils import logging
 
 LENGTHS, BATCHES = (16, 128, 512), (1, 32)
-LINE = b"The quick brown fox jumps over the lazy dog near the bank.\n"
+LINE = "The quick brown fox jumps over the lazy dog near the bank.\n"
 LEAST_COSINE = 0.99999
 
 
@@ -155,13 +155,13 @@ def race_cold(options, folder, records, peer):
         itself = os.path.join(os.path.dirname(__file__), "sentences_cold.py")
         command = [sys.executable, itself, peer.cold[0], str(options.threads), peer.cold[1]]
         program = [options.program, f"--threads={options.threads}", folder]
-        model_race.race_cold(records, names, program, command, LINE, options.short)
+        records.race_cold(names, program, command, LINE)
 
 
 def main():
     options, folder = model_race.arguments(), str(get_model_path())
     heed = Heed(options.library, folder, options.threads)
-    records = model_race.Records(options, heed.isa)
+    records = model_race.Records(options.records, options.threads, heed.isa, options.short)
     for kind in (PyTorch, OnnxRuntime):
         peer = kind(folder, options.threads)
         run(options, records, heed, peer)
