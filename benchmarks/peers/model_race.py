@@ -10,6 +10,7 @@ import time
 from argparse import ArgumentParser
 
 TURNS, BRIEF_TURNS, SLICE = 9, 3, 0.05
+SPINNING = 0.1  # ONNX Runtime's threads spin for 2^20 pauses, 66 ms here
 LONG = 1.0  # a call of so many seconds is no shorter for a neighbour's moment: fewer turns
 
 
@@ -42,7 +43,7 @@ class Side:
     def sample(self):
         """The other side's threads spin for a while before they sleep, on CPUs that this side's want."""
         if self._threads > 1:
-            time.sleep(0.02)
+            time.sleep(SPINNING)
         if not self.is_long:
             self._call()  # has what the other side threw out of the caches brought back
         self.samples.append(seconds_of(self._call, self._times))
