@@ -59,8 +59,8 @@ class Side {
                 break;
         samples_.clear();
     }
-    /* The other side's threads spin for a while before they sleep, on CPUs that this side's want: libgomp's for some 10 ms, those of
-     * ONNX Runtime for 2^20 pauses, 66 ms where a pause takes 140 cycles. */
+    /* The other side's threads spin for a while before they sleep, on CPUs that this side's want: libgomp's for some 10 ms, those
+     * of ONNX Runtime for 2^20 pauses, 66 ms where a pause takes 140 cycles. */
     double sample() {
         if (threads_ > 1)
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
