@@ -1,5 +1,5 @@
 /* Settings in JSON, and what all of checkpoint/ stands on: messages, memory, files.  See checkpoint.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 
 #include "checkpoint.h"
 
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 const char *program_name = "example";
 
@@ -23,11 +24,17 @@ void fail(const char *format, ...) {
     exit(EXIT_FAILURE);
 }
 
+/* Large memory is asked for in huge pages: the first touch of small ones is a third of the time in which weights are read. */
 void *allocate(int64_t count, size_t size) {
-    const size_t alignment = 64;
+    const size_t line = 64, huge = (size_t)1 << 21;
     void *memory = NULL;
-    if (count >= 0 && (uint64_t)count <= (SIZE_MAX - alignment) / size)
-        memory = aligned_alloc(alignment, ((size_t)count * size / alignment + 1) * alignment);
+    if (count >= 0 && (uint64_t)count <= (SIZE_MAX - huge) / size) {
+        const size_t bytes = (size_t)count * size, whole = bytes / huge * huge;
+        if (posix_memalign(&memory, whole > 0 ? huge : line, (bytes / line + 1) * line) != 0)
+            memory = NULL;
+        if (memory && whole > 0)
+            madvise(memory, whole, MADV_HUGEPAGE);
+    }
     if (!memory)
         fail("out of memory for %" PRId64 " elements of %zu bytes", count, size);
     return memory;

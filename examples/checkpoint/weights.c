@@ -99,20 +99,29 @@ static float *read_bias(const struct reader *reader, const struct part *parts, i
     return bias;
 }
 
+/* The parts, one below the other: in the checkpoint, if there is one and it has the type, else in *copy. */
+static const void *put_together(const struct reader *reader, const struct part *parts, int count,
+                                const struct heed_weights *weights, char **copy) {
+    const struct tensor first = find(reader, parts[0].name, ".weight", parts[0].outputs, weights->inputs);
+    if (count == 1 && first.type == weights->type)
+        return first.data;
+    char *next = *copy = allocate(bytes_of(weights->type, weights->outputs * weights->inputs), 1);
+    for (int i = 0; i < count; next += bytes_of(weights->type, parts[i++].outputs * weights->inputs))
+        convert(reader, find(reader, parts[i].name, ".weight", parts[i].outputs, weights->inputs), weights->type, next);
+    return *copy;
+}
+
 struct heed_weights read_weights(const struct reader *reader, const struct part *parts, int count, int64_t inputs, bool bias) {
-    const enum heed_type type = type_of_parts(reader, parts, count, inputs);
-    int64_t outputs = 0;
+    struct heed_weights weights = {.inputs = inputs, .type = type_of_parts(reader, parts, count, inputs), .stride = inputs};
+    char *copy = NULL;
     for (int i = 0; i < count; i++)
-        outputs += parts[i].outputs;
-    char *stored = allocate(bytes_of(type, outputs * inputs), 1), *next = stored;
-    for (int i = 0; i < count; next += bytes_of(type, parts[i++].outputs * inputs))
-        convert(reader, find(reader, parts[i].name, ".weight", parts[i].outputs, inputs), type, next);
-    struct heed_weights weights = {.outputs = outputs, .inputs = inputs, .data = stored, .type = type, .stride = inputs};
-    weights.bias = bias ? read_bias(reader, parts, count, outputs) : NULL;
+        weights.outputs += parts[i].outputs;
+    weights.data = put_together(reader, parts, count, &weights, &copy);
+    weights.bias = bias ? read_bias(reader, parts, count, weights.outputs) : NULL;
     void *packed = allocate(heed_packed_bytes(&weights), 1);
     check(heed_pack_weights(&weights, packed, reader->exec));
     weights.packed = packed;
     weights.data = NULL;
-    free(stored);
+    free(copy);
     return weights;
 }
