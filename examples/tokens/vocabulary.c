@@ -73,7 +73,7 @@ static void add_byte(struct vocabulary *vocabulary, int64_t token, struct text p
     unsigned byte;
     char *data = allocate(1, 1), text[8] = "";
     memcpy(text, piece.data, (size_t)(piece.bytes < 7 ? piece.bytes : 7));
-    if (piece.bytes != 6 || sscanf(text, "<0x%2X>", &byte) != 1)
+    if (piece.bytes != 6 || sscanf(text, "<0x%2X>", &byte) != 1 || byte >= BYTES) /* "-1" is a number, too */
         fail("%s: token %" PRId64 " is no byte: %.*s", vocabulary->path, token, text_shown(piece), piece.data);
     *data = (char)byte;
     vocabulary->byte[byte] = (int32_t)token;
@@ -157,38 +157,43 @@ static struct vocabulary *make_vocabulary(const char *path, int64_t size) {
     return vocabulary;
 }
 
-static struct vocabulary *read_gguf(const struct checkpoint *checkpoint, int64_t size) {
-    struct vocabulary *vocabulary = make_vocabulary(checkpoint->path, size);
-    const struct text model = gguf_text(checkpoint, "tokenizer.ggml.model", "none"),
-                      pre = gguf_text(checkpoint, "tokenizer.ggml.pre", "gpt-2");
-    const bool llama3 = text_is(pre, "llama-bpe") || text_is(pre, "llama3") || text_is(pre, "llama-v3");
+/* The kind of vocabulary, and of words. */
+static void read_model(struct vocabulary *vocabulary, const struct checkpoint *checkpoint) {
+    const struct text model = gguf_text(checkpoint, "tokenizer.ggml.model", "none");
+    const struct text words = gguf_text(checkpoint, "tokenizer.ggml.pre", "gpt-2");
+    const bool llama3 = text_is(words, "llama-bpe"), qwen2 = text_is(words, "qwen2");
     vocabulary->byte_level = text_is(model, "gpt2");
     if (!vocabulary->byte_level && !text_is(model, "llama"))
-        fail("%s: tokenizer.ggml.model is %.*s, must be llama or gpt2; without it, use --ids", checkpoint->path, text_shown(model),
+        fail("%s: tokenizer.ggml.model is %.*s, must be llama or gpt2; or use --ids", checkpoint->path, text_shown(model),
              model.data);
-    if (vocabulary->byte_level && !llama3 && !text_is(pre, "qwen2") && !text_is(pre, "gpt-2"))
-        fail("%s: tokenizer.ggml.pre is %.*s, must be llama-bpe, qwen2 or gpt-2; use --ids", checkpoint->path, text_shown(pre),
-             pre.data);
-    vocabulary->split = llama3 ? SPLIT_LLAMA3 : text_is(pre, "qwen2") ? SPLIT_QWEN2 : SPLIT_GPT2;
-    vocabulary->whole_words = llama3;
+    if (vocabulary->byte_level && !llama3 && !qwen2 && !text_is(words, "gpt-2"))
+        fail("%s: tokenizer.ggml.pre is %.*s, must be llama-bpe, qwen2 or gpt-2; or use --ids", checkpoint->path, text_shown(words),
+             words.data);
+    vocabulary->split = llama3 ? SPLIT_LLAMA3 : qwen2 ? SPLIT_QWEN2 : SPLIT_GPT2;
+    vocabulary->whole_words = vocabulary->byte_level && llama3;
     vocabulary->spaced = !vocabulary->byte_level && gguf_flag(checkpoint, "tokenizer.ggml.add_space_prefix", true);
-    int64_t count, types, scores, merges;
+}
+
+static struct vocabulary *read_gguf(const struct checkpoint *checkpoint, int64_t size) {
+    static const char first[] = "tokenizer.ggml.bos_token_id";
+    struct vocabulary *vocabulary = make_vocabulary(checkpoint->path, size);
+    int64_t count, kinds, scores, merges;
     const struct text *pieces = gguf_texts(checkpoint, "tokenizer.ggml.tokens", &count);
     const struct text *pairs = gguf_texts(checkpoint, "tokenizer.ggml.merges", &merges);
-    const float *type = gguf_floats(checkpoint, "tokenizer.ggml.token_type", &types);
+    const float *kind = gguf_floats(checkpoint, "tokenizer.ggml.token_type", &kinds);
     vocabulary->score = gguf_floats(checkpoint, "tokenizer.ggml.scores", &scores);
-    if (count > size || (types != count && types != 0) || (scores != count && !vocabulary->byte_level))
+    read_model(vocabulary, checkpoint);
+    if (count > size || (kinds != count && kinds != 0) || (scores != count && !vocabulary->byte_level))
         fail("%s: there are %" PRId64 " tokens, %" PRId64 " types of them and %" PRId64 " scores, and the model has %" PRId64,
-             checkpoint->path, count, types, scores, size);
+             checkpoint->path, count, kinds, scores, size);
     for (int64_t i = 0; i < count; i++)
-        add_piece(vocabulary, i, pieces[i], types > 0 && type[i] >= NORMAL && type[i] <= BYTE ? (enum piece_kind)type[i] : NORMAL);
+        add_piece(vocabulary, i, pieces[i], kinds > 0 && kind[i] >= NORMAL && kind[i] <= BYTE ? (enum piece_kind)kind[i] : NORMAL);
     if (vocabulary->byte_level)
         make_pairs(vocabulary, merges);
     for (int64_t i = 0; vocabulary->byte_level && i < merges; i++)
         add_merge(vocabulary, i, pairs[i]);
-    if (gguf_flag(checkpoint, "tokenizer.ggml.add_bos_token", !vocabulary->byte_level || llama3))
-        add_first(vocabulary, gguf_number(checkpoint, "tokenizer.ggml.bos_token_id", 0, INT32_MAX, 1),
-                  "tokenizer.ggml.bos_token_id");
+    if (gguf_flag(checkpoint, "tokenizer.ggml.add_bos_token", !vocabulary->byte_level || vocabulary->whole_words))
+        add_first(vocabulary, gguf_number(checkpoint, first, 0, INT32_MAX, 1), first);
     return vocabulary;
 }
 

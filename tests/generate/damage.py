@@ -165,15 +165,15 @@ class Damage:
             self.written(path, whole[:length], path)
         self.random(path, whole, header, path)
 
-    def random(self, path, whole, header, model):
+    def random(self, path, whole, reach, model, line="1 2 3", options=("--ids",)):
         chance = random.Random(1)
         for _ in range(DAMAGES):
             bad = bytearray(whole)
             for _ in range(chance.randint(1, 3)):
-                bad[chance.randrange(header)] = chance.choice(b'0129-.{}[],:"eE \x00\x01\x04\x08\x7f\xff')
+                bad[chance.randrange(reach)] = chance.choice(b'0129-.{}[],:"eE \x00\x01\x04\x08\x7f\xff')
             with open(path, "wb") as file:
                 file.write(bad)
-            done = self.run(model, ["1 2 3"], "--ids", "--tokens=2")
+            done = self.run(model, [line], "--tokens=2", *options)
             assert done.returncode in (0, 1) and bool(done.stderr) == bool(done.returncode), (done.returncode, done.stderr)
         with open(path, "wb") as file:
             file.write(whole)
@@ -183,8 +183,7 @@ class Damage:
         folder = os.path.join(self.folder, "whole")
         path = os.path.join(folder, "tokenizer.json")
         level = recorded["byte_level"]
-        sizes = {"vocab_size": 322}
-        config = {**self.config, **sizes, "hidden_size": 32}
+        config = {**self.config, "vocab_size": 322, "hidden_size": 32}
         tiny.write_folder(folder, config, tiny.tensors(config))
         split = {"type": "ByteLevel"}
 
@@ -210,15 +209,26 @@ class Damage:
             with open(path, "wb") as file:
                 file.write(content)
             self.refused(folder, words, "--tokens=1", line="text")
+        scored = os.path.join(self.folder, "tokens.gguf")
+        pieces, larger = recorded["sentencepiece"], {**config, "vocab_size": 330}
+        made = tiny.tensors(larger)
+        few = {"tokenizer.ggml.tokens": ["<0x-1>"], "tokenizer.ggml.token_type": [6], "tokenizer.ggml.scores": [0.0]}
+        for model, fields, words in (
+            ("llama", {**pieces, "tokenizer.ggml.scores": [0.5]}, "and 1 scores"),
+            ("llama", {**pieces, "tokenizer.ggml.bos_token_id": 400}, "bos_token_id is 400"),
+            ("llama", few, "token 0 is no byte: <0x-1>"),
+            ("bert", pieces, "tokenizer.ggml.model is bert"),
+            ("gpt2", {"tokenizer.ggml.pre": "odd"}, "tokenizer.ggml.pre is odd"),
+            ("gpt2", {**pieces, "tokenizer.ggml.merges": ["a"]}, "merge 0 is a, must be two pieces"),
+        ):
+            with open(scored, "wb") as file:
+                file.write(tiny.gguf(larger, made, "q8_0", {"tokenizer.ggml.model": model, **fields}))
+            self.refused(scored, words, "--tokens=1", line="text")
         whole = write()
         with open(path, "wb") as file:
             file.write(whole)
         assert self.run(folder, ["text"], "--tokens=1").returncode == 0
-        chance = random.Random(2)
-        for _ in range(DAMAGES):
-            bad = bytearray(whole)
-            bad[chance.randrange(len(whole))] = chance.choice(b'09-.{}[],:"e \x00\xff')
-            with open(path, "wb") as file:
-                file.write(bad)
-            done = self.run(folder, ["text"], "--tokens=2")
-            assert done.returncode in (0, 1) and bool(done.stderr) == bool(done.returncode), (done.returncode, done.stderr)
+        self.random(path, whole, len(whole), folder, "text <|x|>", ())
+        fields = {"tokenizer.ggml.model": "llama", **pieces}
+        whole = tiny.gguf(larger, made, "q8_0", fields)
+        self.random(scored, whole, whole.index(tiny.gguf_text("token_embd.weight")), scored, "some text", ())
