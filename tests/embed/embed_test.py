@@ -51,9 +51,33 @@ def compare(name, folder, lines, tokens, vectors):
     print(f"embed_test: {name}: {len(lines)} lines have the reference's tokens; least cosine with {words}")
 
 
-def compare_recorded(folder):
+def recorded():
     with open(os.path.join(os.path.dirname(__file__), "tiny.json"), encoding="ascii") as file:
-        cases = json.load(file)
+        return json.load(file)
+
+
+def compare_forms(folder):
+    """Other forms of checkpoints: with names under "bert.", in 16 bits, and with the first token as a sentence's vector."""
+    cases = recorded()
+    lines = [case["line"] for case in cases]
+    plain = embed(folder, lines)
+    with tempfile.TemporaryDirectory() as other:
+        tiny.write(other, prefix="bert.")
+        assert embed(other, lines) == plain, "other bits with a prefix"
+        for dtype in "BF16", "F16":
+            tiny.write(other, rounded=dtype)
+            floats = embed(other, lines)
+            tiny.write(other, rounded=dtype, dtype=dtype)
+            assert embed(other, lines) == floats != plain, (dtype, "other bits than its numbers as floats have")
+    os.mkdir(os.path.join(folder, "1_Pooling"))
+    with open(os.path.join(folder, "1_Pooling", "config.json"), "w", encoding="ascii") as file:
+        json.dump({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, file)
+    compare("tiny checkpoint, first tokens", folder, lines, [case["tokens"] for case in cases], [case["first"] for case in cases])
+    os.remove(os.path.join(folder, "1_Pooling", "config.json"))
+
+
+def compare_recorded(folder):
+    cases = recorded()
     lines = [case["line"] for case in cases]
     compare("tiny checkpoint", folder, lines, [case["tokens"] for case in cases], [case["vector"] for case in cases])
     ranking = embed(folder, lines, "--similar=" + lines[4]).decode().split("\n")[:-1]
@@ -130,11 +154,12 @@ def compare_real():
     chance = random.Random(1)
     lines = reference.LINES + ["word " * 700, "A man is eating food.", "emoji \U0001f642\U0001f680 party"]
     lines += [" ".join(chance.choices(words, k=chance.choice([1, 3, 8, 20, 60, 400]))) for _ in range(60)]
-    compare("all-MiniLM-L6-v2", folder, lines, *reference.encode(folder, lines, most))
+    compare("all-MiniLM-L6-v2", folder, lines, *reference.encode(folder, lines, most)[:2])
 
 
 with tempfile.TemporaryDirectory() as temporary:
     written = tiny.write(temporary)
     compare_recorded(temporary)
+    compare_forms(temporary)
     damage(temporary, written)
 compare_real()

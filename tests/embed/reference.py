@@ -12,17 +12,18 @@ import tiny
 
 
 def encode(folder, lines, most):
-    """Tokens and vectors of each line."""
+    """Of each line the tokens, and the vectors by their mean and by the first of them."""
     tokenizer = BertTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
-    tokens, vectors = [], []
+    tokens, means, firsts = [], [], []
     with torch.inference_mode():
         for line in lines:
             batch = tokenizer(line, truncation=True, max_length=most, return_tensors="pt")
-            vector = model(**batch).last_hidden_state[0].double().mean(0)
+            hidden = model(**batch).last_hidden_state[0].double()
             tokens.append(batch["input_ids"][0].tolist())
-            vectors.append((vector / vector.norm()).tolist())
-    return tokens, vectors
+            for vector, vectors in (hidden.mean(0), means), (hidden[0], firsts):
+                vectors.append((vector / vector.norm()).tolist())
+    return tokens, means, firsts
 
 
 LINES = [
@@ -45,10 +46,10 @@ LINES = [
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         tiny.write(folder)
-        tokens, vectors = encode(folder, LINES, tiny.POSITIONS)
+        results = encode(folder, LINES, tiny.POSITIONS)
     recorded = [
-        {"line": line, "tokens": ids, "vector": [float(f"{x:.7g}") for x in vector]}
-        for line, ids, vector in zip(LINES, tokens, vectors)
+        {"line": line, "tokens": ids, "vector": [float(f"{x:.7g}") for x in mean], "first": [float(f"{x:.7g}") for x in first]}
+        for line, ids, mean, first in zip(LINES, *results)
     ]
     with open(os.path.join(os.path.dirname(sys.argv[0]), "tiny.json"), "w", encoding="ascii") as file:
         file.write("[\n" + ",\n".join(map(json.dumps, recorded)) + "\n]\n")

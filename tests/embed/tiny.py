@@ -45,14 +45,27 @@ def numbers(count, middle, state):
         yield middle + 0.3 * total
 
 
-def write(folder):
-    """Returns the bytes of model.safetensors."""
+def packed(dtype, values):
+    if dtype == "BF16":  # halves of floats, rounded to nearest even
+        words = (struct.unpack("<I", struct.pack("<f", x))[0] for x in values)
+        return b"".join(struct.pack("<H", (word + 0x7FFF + (word >> 16 & 1)) >> 16) for word in words)
+    return struct.pack(f"<{len(values)}{'e' if dtype == 'F16' else 'f'}", *values)
+
+
+def unpacked(dtype, data):
+    if dtype == "BF16":
+        return [struct.unpack("<f", b"\0\0" + data[i : i + 2])[0] for i in range(0, len(data), 2)]
+    return [x for (x,) in struct.iter_unpack("<e" if dtype == "F16" else "<f", data)]
+
+
+def write(folder, prefix="", rounded="F32", dtype="F32"):
+    """With numbers rounded to one type and stored in another.  Returns the bytes of model.safetensors."""
     header, data, state = {"__metadata__": {"format": "pt"}}, b"", [1]
     for name, shape, middle in tensors():
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        packed = struct.pack(f"<{count}f", *numbers(count, middle, state))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
-        data += packed
+        stored = packed(dtype, unpacked(rounded, packed(rounded, list(numbers(count, middle, state)))))
+        header[prefix + name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(stored)]}
+        data += stored
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     whole = struct.pack("<Q", len(text)) + text + data
