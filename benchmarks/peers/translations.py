@@ -18,7 +18,7 @@ import transformers
 LENGTHS, BATCHES, BEAMS, STEPS = (16, 128, 512), (1, 8), (1, 4), 64
 F32, BF16, Q8_0 = 0, 1, 4  # enum heed_type
 F32_VARIANT, BF16_VARIANT = "generate", "generate, bf16"
-LINE = b"The quick brown fox jumps over the lazy dog near the bank.\n"
+LINE = "The quick brown fox jumps over the lazy dog near the bank.\n"
 PIECES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/translate/model/spiece.model")
 LEAST_SAME = 0.75  # of all tokens: a sum in another order decides between two that are as good as equal, and then all else is new
 
@@ -127,14 +127,14 @@ def race_cold(options, folder, records):
         itself = os.path.join(os.path.dirname(__file__), "translations_cold.py")
         command = [sys.executable, itself, str(options.threads), folder]
         program = [options.program, f"--threads={options.threads}", "--max-tokens=1", folder]
-        model_race.race_cold(records, names, program, command, LINE, options.short)
+        records.race_cold(names, program, command, LINE)
 
 
 def main():
     transformers.logging.set_verbosity_error()
     options, folder = model_race.arguments(), checkpoint()
     heed = Heed(options.library, folder, options.threads)
-    records = model_race.Records(options, heed.isa)
+    records = model_race.Records(options.records, options.threads, heed.isa, options.short)
     peer = PyTorch(folder, options.threads)
     for lines, length, beams in itertools.product(BATCHES, LENGTHS, BEAMS):
         run_cell(options, records, heed, peer, lines, length, beams)
