@@ -4,6 +4,7 @@
 
 #include "dispatch.h"
 #include "error.h"
+#include "gemm.h"
 #include "internal.h"
 #include "kv_append.h"
 #include "kv_cache.h"
@@ -179,6 +180,14 @@ static enum heed_status check_cache_apart(const struct heed_attention_layer *lay
     return HEED_OK;
 }
 
+/* The first step's weights are read before the output is written, but it would be the end of them. */
+static enum heed_status check_output_apart(const struct steps *steps) {
+    const struct heed_linear *out = &steps->out;
+    struct heed_region output =
+        region_of_view("output", out->output.data, out->output.type, out->rows, out->weights.outputs, out->output.token_stride);
+    return heed_region_check(&output) ? HEED_INVALID_ARGUMENT : heed_linear_check_apart(&steps->qkv, &output);
+}
+
 /* Bytes of workspace that any step needs, -1 if one of them is not legal. */
 static int64_t check_steps(const struct steps *steps, const struct heed_exec *exec) {
     struct heed_plan plan;
@@ -194,6 +203,8 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
     const int64_t out = heed_linear_workspace_bytes(&steps->out, exec);
     if (out < 0)
         return heed_fail_in("out"), -1;
+    if (check_output_apart(steps))
+        return heed_fail_in("qkv"), -1;
     return max_i64(max_i64(qkv, out), plan.workspace_bytes);
 }
 

@@ -8,6 +8,7 @@
 
 #include "heed.h"
 #include "kernels.h"
+#include "region.h"
 
 /* What a request's fields are called in messages. */
 struct heed_gemm_names {
@@ -27,6 +28,11 @@ struct heed_epilogue {
 
 /* Whether a request may be run: sizes, leading dimensions, pointers, overlap. */
 enum heed_status heed_gemm_check(const struct heed_gemm *request, const struct heed_gemm_names *names);
+/* That nothing which a legal request reads of b and its scales is in an output of somebody else. */
+enum heed_status heed_gemm_check_b_apart(const struct heed_gemm *checked, const struct heed_gemm_names *names,
+                                         const struct heed_region *output);
+/* The same of the weights of a linear layer, bias and all. */
+enum heed_status heed_linear_check_apart(const struct heed_linear *checked, const struct heed_region *output);
 enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const struct heed_gemm_names *names, const void *packed_b);
 /* Of requests that have been checked; exec has not.  Bytes of workspace, -1 if exec is not legal. */
 enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec);

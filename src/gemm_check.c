@@ -134,6 +134,17 @@ enum heed_status heed_gemm_check(const struct heed_gemm *request, const struct h
     return heed_region_check_apart(&c, &b);
 }
 
+enum heed_status heed_gemm_check_b_apart(const struct heed_gemm *checked, const struct heed_gemm_names *names,
+                                         const struct heed_region *output) {
+    struct heed_region b, scales;
+    if (checked->m == 0 || checked->n == 0 || !heed_gemm_reads_ab(checked))
+        return HEED_OK;
+    if ((checked->packed_b ? check_packed(checked, names, checked->packed_b, &b) : check_b(checked, names, &b)) ||
+        check_scales(checked, names, &scales) || heed_region_check_apart(output, &scales))
+        return HEED_INVALID_ARGUMENT;
+    return heed_region_check_apart(output, &b);
+}
+
 struct heed_gemm heed_gemm_safe(const struct heed_gemm *request) {
     struct heed_gemm safe = *request;
     if ((safe.transpose_a ? safe.k : safe.m) <= 1)

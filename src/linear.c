@@ -84,11 +84,15 @@ static enum heed_status check_view(const char *name, const struct heed_linear *r
     return heed_region_check_apart(output, &region);
 }
 
+static struct heed_region region_of_bias(const struct heed_linear *r) {
+    const int64_t outputs = r->weights.outputs;
+    return region_of("weights.bias", r->weights.bias, HEED_F32, r->weights.bias && r->rows > 0, outputs, outputs);
+}
+
 static enum heed_status check_epilogue(const struct heed_linear *r) {
     const int64_t outputs = r->weights.outputs;
     struct heed_region output = region_of("output", r->output.data, r->output.type, r->rows, outputs, r->output.token_stride);
-    struct heed_region bias =
-        region_of("weights.bias", r->weights.bias, HEED_F32, r->weights.bias && r->rows > 0, outputs, outputs);
+    struct heed_region bias = region_of_bias(r);
     if (heed_check_range("activation", (int64_t)r->activation, HEED_IDENTITY, HEED_SILU) || heed_region_check(&output) ||
         heed_region_check(&bias) || heed_region_check_apart(&output, &bias) || check_view("gate", r, &r->gate, &output))
         return HEED_INVALID_ARGUMENT;
@@ -100,6 +104,14 @@ static enum heed_status check(const struct heed_linear *r, struct heed_gemm *pro
         return heed_fail(HEED_INVALID_ARGUMENT, "linear is NULL");
     *product = product_of(r);
     return heed_gemm_check(product, &names) ? HEED_INVALID_ARGUMENT : check_epilogue(r);
+}
+
+enum heed_status heed_linear_check_apart(const struct heed_linear *checked, const struct heed_region *output) {
+    const struct heed_gemm product = product_of(checked);
+    struct heed_region bias = region_of_bias(checked);
+    if (heed_region_check(&bias) || heed_region_check_apart(output, &bias))
+        return HEED_INVALID_ARGUMENT;
+    return heed_gemm_check_b_apart(&product, &names, output);
 }
 
 /* NULL: there is none. */
