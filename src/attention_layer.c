@@ -180,12 +180,20 @@ static enum heed_status check_cache_apart(const struct heed_attention_layer *lay
     return HEED_OK;
 }
 
-/* The first step's weights are read before the output is written, but it would be the end of them. */
+/* What the first steps read is no longer needed when the output is written, but that would be the end of it. */
 static enum heed_status check_output_apart(const struct steps *steps) {
     const struct heed_linear *out = &steps->out;
+    const struct heed_rope_tables *tables = &steps->rope.tables;
     struct heed_region output =
         region_of_view("output", out->output.data, out->output.type, out->rows, out->weights.outputs, out->output.token_stride);
-    return heed_region_check(&output) ? HEED_INVALID_ARGUMENT : heed_linear_check_apart(&steps->qkv, &output);
+    struct heed_region table[] = {heed_rope_region("rope.cos", tables, tables->cos, tables->pairs != 0),
+                                  heed_rope_region("rope.sin", tables, tables->sin, tables->pairs != 0)};
+    if (heed_region_check(&output))
+        return HEED_INVALID_ARGUMENT;
+    for (int i = 0; i < 2; i++)
+        if (heed_region_check(&table[i]) || heed_region_check_apart(&output, &table[i]))
+            return HEED_INVALID_ARGUMENT;
+    return heed_linear_check_apart(&steps->qkv, &output);
 }
 
 /* Bytes of workspace that any step needs, -1 if one of them is not legal. */
@@ -204,7 +212,7 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
     if (out < 0)
         return heed_fail_in("out"), -1;
     if (check_output_apart(steps))
-        return heed_fail_in("qkv"), -1;
+        return -1;
     return max_i64(max_i64(qkv, out), plan.workspace_bytes);
 }
 

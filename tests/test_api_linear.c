@@ -151,8 +151,11 @@ START_TEST(test_api_attention_layer_refuses) {
     REFUSED(attention_layer, r.output.token_stride = 5, "out: output.token_stride", "5");
     REFUSED(attention_layer, r.residual.data = memory + 219, "out: output", "residual");
     REFUSED(attention_layer, r.attention.batch = 8, "out: ", "overlap");
-    REFUSED(attention_layer, r.output.data = memory + 60, "qkv: output", "weights.data");
-    REFUSED(attention_layer, r.output.data = memory + 330, "qkv: output", "weights.bias");
+    REFUSED(attention_layer,
+            (r.rope = (struct heed_rope_tables){1, memory + 230, memory + 400, 1, 3, false}, r.output.data = memory + 220),
+            "output", "rope.cos");
+    REFUSED(attention_layer, r.output.data = memory + 60, "output", "weights.data");
+    REFUSED(attention_layer, r.output.data = memory + 330, "output", "weights.bias");
     REFUSED(cached_layer, cache.num_kv_heads = 2, "attention: cache.num_kv_heads", "2");
     REFUSED(cached_layer, r.input.data = cache.data, "cache", "input");
     REFUSED(cached_layer, r.output.data = cache.data, "cache", "output");
