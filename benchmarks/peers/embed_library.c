@@ -6,7 +6,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* Tokens in a call of the model, or one sentence, if that is longer: as many as embed gives it. */
-enum { BATCH = 256 };
+enum { BATCH = 512 };
 
 EXPORT const char *sentences_isa(void);
 EXPORT struct model *sentences_open(const char *folder, int threads, int64_t length);

@@ -25,7 +25,7 @@ static const char usage[] =
     "  --weights=TYPE    what weights are kept in: f32 [default], bf16, or int8 in blocks of 32\n"
     "  --threads=N       [as many as the machine has]\n"
     "  --max-tokens=N    cuts longer lines [what MODEL says]\n"
-    "  --batch=N         tokens that are computed together, a line at least [256]; the vectors are the same\n";
+    "  --batch=N         tokens that are computed together, a line at least [512]; the vectors are the same\n";
 
 enum { LEAST_TOKENS = 2, MOST_BATCH = 1 << 20, BAR = 20 };
 
@@ -61,7 +61,7 @@ static struct options read_options(int argc, char **argv) {
     static const struct option known[] = {
         {"similar", 1, NULL, 's'},    {"tokens", 0, NULL, 't'}, {"weights", 1, NULL, 'w'}, {"threads", 1, NULL, 'n'},
         {"max-tokens", 1, NULL, 'm'}, {"batch", 1, NULL, 'b'},  {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
-    struct options options = {.batch = 256};
+    struct options options = {.batch = 512};
     for (int option; (option = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
         if (option == 's')
             options.query = optarg;
