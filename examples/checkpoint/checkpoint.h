@@ -17,6 +17,8 @@ extern const char *program_name;
 
 /* count * size bytes, aligned to 64, as heed likes weights; never NULL. */
 void *allocate(int64_t count, size_t size);
+/* The same, in place of other memory, or of NULL. */
+void *renew(void *memory, int64_t count, size_t size);
 
 /* A file of settings.  Strings and values live as long as it; a field that is not there, or null, has the value `otherwise`. */
 struct settings {

@@ -40,6 +40,11 @@ void *allocate(int64_t count, size_t size) {
     return memory;
 }
 
+void *renew(void *memory, int64_t count, size_t size) {
+    free(memory);
+    return allocate(count, size);
+}
+
 char *file_read(const char *path, size_t *bytes) {
     FILE *file = fopen(path, "rb");
     if (!file && errno == ENOENT)

@@ -1,13 +1,10 @@
 /* A sentence encoder: lines of text to vectors, or ranked by how near they are to a query. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "../checkpoint/checkpoint.h"
-#include "../checkpoint/command.h"
+#include "../shared/command.h"
+#include "../shared/lines.h"
 #include "model.h"
 #include "wordpiece.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,64 +26,41 @@ static const char usage[] =
 
 enum { LEAST_TOKENS = 2, MOST_BATCH = 1 << 20, BAR = 20 };
 
-struct options {
-    const char *folder, *query;
-    bool tokens;
-    enum heed_type weights;
-    int64_t max_tokens, batch;
-    struct heed_exec exec;
-};
-
 struct ranked {
     char *line;
-    size_t bytes;
-    int64_t number; /* from 0 */
+    int64_t bytes, number; /* number: from 0 */
     double cosine;
 };
 
 /* Lines on their way: those of a batch have tokens but no vectors yet. */
 struct encoder {
-    struct options options;
+    const char *folder, *query, *weights;
+    bool print_tokens;
+    int64_t batch, most_tokens; /* of a batch; of a line, 0: what the model says */
+    struct heed_exec exec;
     struct wordpiece *wordpiece;
     struct model *model;
-    int64_t width, most_tokens, sentences, done;
+    int64_t width, sentences, done;
     int32_t *tokens;
     int64_t *starts;
-    float *vectors, *query;
+    float *vectors, *direction; /* direction: the vector of the query */
     struct ranked *ranked;
     struct progress progress;
 };
 
-static struct options read_options(int argc, char **argv) {
-    static const struct option known[] = {
-        {"similar", 1, NULL, 's'},    {"tokens", 0, NULL, 't'}, {"weights", 1, NULL, 'w'}, {"threads", 1, NULL, 'n'},
-        {"max-tokens", 1, NULL, 'm'}, {"batch", 1, NULL, 'b'},  {"help", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
-    struct options options = {.batch = 512};
-    for (int option; (option = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
-        if (option == 's')
-            options.query = optarg;
-        else if (option == 't')
-            options.tokens = true;
-        else if (option == 'w')
-            options.weights = option_weights(optarg);
-        else if (option == 'n')
-            options.exec.threads = (int)option_integer("threads", optarg, 1, 1024);
-        else if (option == 'm')
-            options.max_tokens = option_integer("max-tokens", optarg, LEAST_TOKENS, INT32_MAX);
-        else if (option == 'b')
-            options.batch = option_integer("batch", optarg, 1, MOST_BATCH);
-        else
-            exit((fputs(usage, option == 'h' ? stdout : stderr), option == 'h' ? 0 : 2));
-    }
-    if (optind + 1 != argc)
-        exit((fputs(usage, stderr), 2));
-    options.folder = argv[optind];
-    return options;
-}
-
-static void print_vector(const float *vector, int64_t width) {
-    for (int64_t i = 0; i < width; i++)
-        printf("%.9g%c", (double)vector[i], i + 1 < width ? ' ' : '\n');
+static struct encoder parse(int argc, char **argv) {
+    struct encoder made = {.weights = "f32", .batch = 512};
+    int64_t threads = 0;
+    const struct choice choices[] = {{"similar", .text = &made.query},
+                                     {"tokens", .flag = &made.print_tokens},
+                                     {"weights", .text = &made.weights},
+                                     {"threads", .integer = &threads, .least = 1, .most = 1024},
+                                     {"max-tokens", .integer = &made.most_tokens, .least = LEAST_TOKENS, .most = INT32_MAX},
+                                     {"batch", .integer = &made.batch, .least = 1, .most = MOST_BATCH},
+                                     {.name = NULL}};
+    made.folder = read_options(argc, argv, usage, choices);
+    made.exec.threads = (int)threads;
+    return made;
 }
 
 static double dot(const float *a, const float *b, int64_t count) {
@@ -101,9 +75,9 @@ static void finish_batch(struct encoder *encoder) {
     for (int64_t i = 0; i < encoder->sentences; i++) {
         const float *vector = encoder->vectors + i * encoder->width;
         if (encoder->query)
-            encoder->ranked[encoder->done + i].cosine = dot(vector, encoder->query, encoder->width);
+            encoder->ranked[encoder->done + i].cosine = dot(vector, encoder->direction, encoder->width);
         else
-            print_vector(vector, encoder->width);
+            print_numbers(stdout, vector, encoder->width);
     }
     encoder->done += encoder->sentences;
     encoder->sentences = 0;
@@ -111,21 +85,16 @@ static void finish_batch(struct encoder *encoder) {
                   (double)encoder->done / progress_seconds(&encoder->progress));
 }
 
-static void print_tokens(const int32_t *tokens, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        printf("%" PRId32 "%c", tokens[i], i + 1 < count ? ' ' : '\n');
-}
-
 /* The tokens go behind those of the batch, which is done first if it would become too long. */
-static void add_line(struct encoder *encoder, const char *line, size_t bytes) {
+static void add_line(struct encoder *encoder, const char *line, int64_t bytes) {
     int64_t *end = encoder->starts + encoder->sentences;
-    const int64_t count = wordpiece_encode(encoder->wordpiece, line, bytes, encoder->most_tokens, encoder->tokens + *end);
-    if (encoder->options.tokens) {
-        print_tokens(encoder->tokens, count);
+    int32_t *tokens = encoder->tokens + *end;
+    const int64_t count = wordpiece_encode(encoder->wordpiece, line, (size_t)bytes, encoder->most_tokens, tokens);
+    if (encoder->print_tokens) {
+        print_ids(stdout, tokens, count);
         return;
     }
-    if (encoder->sentences > 0 && *end + count > encoder->options.batch) {
-        const int32_t *tokens = encoder->tokens + *end;
+    if (encoder->sentences > 0 && *end + count > encoder->batch) {
         finish_batch(encoder);
         memmove(encoder->tokens, tokens, (size_t)count * sizeof *tokens);
     }
@@ -133,29 +102,21 @@ static void add_line(struct encoder *encoder, const char *line, size_t bytes) {
     encoder->starts[encoder->sentences] = encoder->starts[encoder->sentences - 1] + count;
 }
 
-static void remember(struct encoder *encoder, const char *line, size_t bytes) {
+static void remember(struct encoder *encoder, const char *line, int64_t bytes) {
     const int64_t number = encoder->done + encoder->sentences;
-    if ((number & (number - 1)) == 0) /* room for twice as many whenever it is full */
-        encoder->ranked = realloc(encoder->ranked, (size_t)(number ? 2 * number : 1) * sizeof *encoder->ranked);
-    char *copy = malloc(bytes + 1);
-    if (!encoder->ranked || !copy)
-        fail("out of memory for line %" PRId64, number + 1);
-    memcpy(copy, line, bytes);
+    char *copy = allocate(bytes, 1);
+    memcpy(copy, line, (size_t)bytes);
+    encoder->ranked = grow(encoder->ranked, number, sizeof *encoder->ranked);
     encoder->ranked[number] = (struct ranked){copy, bytes, number, 0};
 }
 
 static void read_lines(struct encoder *encoder) {
-    char *line = NULL;
-    size_t room = 0;
-    for (ssize_t bytes; (bytes = getline(&line, &room, stdin)) >= 0;) {
-        bytes -= bytes > 0 && line[bytes - 1] == '\n';
+    int64_t bytes;
+    for (const char *line; (line = next_line(&bytes));) {
         if (encoder->query)
-            remember(encoder, line, (size_t)bytes);
-        add_line(encoder, line, (size_t)bytes);
+            remember(encoder, line, bytes);
+        add_line(encoder, line, bytes);
     }
-    if (ferror(stdin))
-        fail("standard input: %s", strerror(errno));
-    free(line);
     if (encoder->sentences > 0)
         finish_batch(encoder);
     progress_end(&encoder->progress);
@@ -175,52 +136,53 @@ static void print_ranking(struct ranked *ranked, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const double share = ranked[i].cosine > 0 ? ranked[i].cosine : 0;
         printf("%7.4f  %-*.*s  ", ranked[i].cosine, BAR, (int)(share * BAR + 0.5), full);
-        fwrite(ranked[i].line, 1, ranked[i].bytes, stdout);
+        fwrite(ranked[i].line, 1, (size_t)ranked[i].bytes, stdout);
         printf("\n");
     }
 }
 
-static struct encoder open_encoder(const struct options *options) {
-    struct encoder encoder = {.options = *options, .wordpiece = wordpiece_open(options->folder)};
-    encoder.model = model_open(options->folder, options->weights, &options->exec);
-    const struct model_sizes sizes = model_sizes(encoder.model);
-    const int64_t wanted = wordpiece_most_tokens(encoder.wordpiece);
-    if (wordpiece_size(encoder.wordpiece) > sizes.vocabulary)
-        fail("%s: vocab.txt has %" PRId64 " tokens, but vocab_size in config.json is %" PRId64, options->folder,
-             wordpiece_size(encoder.wordpiece), sizes.vocabulary);
-    if (options->max_tokens > sizes.positions)
-        fail("--max-tokens=%" PRId64 ": %s has positions for %" PRId64, options->max_tokens, options->folder, sizes.positions);
-    encoder.most_tokens = options->max_tokens ? options->max_tokens : wanted < sizes.positions ? wanted : sizes.positions;
-    encoder.width = sizes.width;
-    const int64_t room = options->batch > encoder.most_tokens ? options->batch : encoder.most_tokens;
+static void open_encoder(struct encoder *encoder) {
+    const enum heed_type weights = type_of_weights(encoder->weights);
+    encoder->wordpiece = wordpiece_open(encoder->folder);
+    encoder->model = model_open(encoder->folder, weights, &encoder->exec);
+    const struct model_sizes sizes = model_sizes(encoder->model);
+    const int64_t wanted = wordpiece_most_tokens(encoder->wordpiece);
+    if (wordpiece_size(encoder->wordpiece) > sizes.vocabulary)
+        fail("%s: vocab.txt has %" PRId64 " tokens, but vocab_size in config.json is %" PRId64, encoder->folder,
+             wordpiece_size(encoder->wordpiece), sizes.vocabulary);
+    if (encoder->most_tokens > sizes.positions)
+        fail("--max-tokens=%" PRId64 ": %s has positions for %" PRId64, encoder->most_tokens, encoder->folder, sizes.positions);
+    if (encoder->most_tokens == 0)
+        encoder->most_tokens = wanted < sizes.positions ? wanted : sizes.positions;
+    encoder->width = sizes.width;
+    const int64_t room = encoder->batch > encoder->most_tokens ? encoder->batch : encoder->most_tokens;
     const int64_t sentences = room / LEAST_TOKENS;
-    model_make_room(encoder.model, room);
-    encoder.tokens = allocate(room + encoder.most_tokens, sizeof *encoder.tokens); /* of a batch, and of the line after it */
-    encoder.starts = allocate(sentences + 1, sizeof *encoder.starts);
-    encoder.starts[0] = 0;
-    encoder.vectors = allocate(sentences * sizes.width, sizeof *encoder.vectors);
-    return encoder;
+    model_make_room(encoder->model, room);
+    encoder->tokens = allocate(room + encoder->most_tokens, sizeof *encoder->tokens); /* of a batch, and of the line after it */
+    encoder->starts = allocate(sentences + 1, sizeof *encoder->starts);
+    encoder->starts[0] = 0;
+    encoder->vectors = allocate(sentences * sizes.width, sizeof *encoder->vectors);
 }
 
-static void set_query(struct encoder *encoder, const char *query) {
-    float *vector = allocate(encoder->width, sizeof *vector);
-    encoder->starts[1] = wordpiece_encode(encoder->wordpiece, query, strlen(query), encoder->most_tokens, encoder->tokens);
-    model_encode(encoder->model, encoder->tokens, encoder->starts, 1, vector);
-    encoder->query = vector;
+static void encode_query(struct encoder *encoder) {
+    const size_t bytes = strlen(encoder->query);
+    encoder->direction = allocate(encoder->width, sizeof *encoder->direction);
+    encoder->starts[1] = wordpiece_encode(encoder->wordpiece, encoder->query, bytes, encoder->most_tokens, encoder->tokens);
+    model_encode(encoder->model, encoder->tokens, encoder->starts, 1, encoder->direction);
 }
 
 int main(int argc, char **argv) {
     program_name = "embed";
-    const struct options options = read_options(argc, argv);
-    static struct encoder encoder;
-    encoder = open_encoder(&options);
-    if (options.query && !options.tokens)
-        set_query(&encoder, options.query);
+    struct encoder encoder = parse(argc, argv);
+    open_encoder(&encoder);
+    if (encoder.print_tokens)
+        encoder.query = NULL;
+    if (encoder.query)
+        encode_query(&encoder);
     encoder.progress = progress_start(encoder.query);
     read_lines(&encoder);
     if (encoder.query)
         print_ranking(encoder.ranked, encoder.done);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        fail("standard output: %s", strerror(errno));
+    end_output();
     return EXIT_SUCCESS;
 }

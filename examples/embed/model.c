@@ -1,21 +1,18 @@
 /* See model.h.  The sentences of a call lie one after another in tensors [tokens, width]: there is no padding anywhere. */
 #include "model.h"
-#include "../checkpoint/weights.h"
+#include "../shared/layers.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { SCOPE_BYTES = 128 };
 
 struct norm {
     float *gain, *bias;
 };
 
 struct layer {
-    struct heed_weights qkv, projection, up, down; /* packed */
+    struct heed_weights qkv, projection; /* packed */
+    struct feed_forward inner;
     struct norm attention_norm, inner_norm;
 };
 
@@ -34,50 +31,28 @@ struct model {
     float *hidden, *wide;     /* of a call: [room, width], [room, inner] */
 };
 
-static struct norm read_norm(const struct reader *reader, const char *gain, const char *bias, int64_t width) {
-    return (struct norm){read_floats(reader, gain, 0, width), read_floats(reader, bias, 0, width)};
+static struct norm read_norm(const struct reader *reader, const char *name, int64_t width) {
+    return (struct norm){read_floats(reader, name, ".weight", 0, width), read_floats(reader, name, ".bias", 0, width)};
 }
 
-static void read_layer(struct model *model, struct reader reader, const char *prefix, int64_t index) {
+static struct layer read_layer(const struct model *model, const struct reader *reader) {
     const int64_t width = model->sizes.width, inner = model->inner;
     const struct part qkv[] = {{"attention.self.query", width}, {"attention.self.key", width}, {"attention.self.value", width}};
-    const struct part projection = {"attention.output.dense", width}, up = {"intermediate.dense", inner};
-    const struct part down = {"output.dense", width};
-    char scope[SCOPE_BYTES];
-    snprintf(scope, sizeof scope, "%sencoder.layer.%" PRId64 ".", prefix, index);
-    reader.scope = scope;
-    model->layer[index] = (struct layer){
-        .qkv = read_weights(&reader, qkv, 3, width, true),
-        .projection = read_weights(&reader, &projection, 1, width, true),
-        .up = read_weights(&reader, &up, 1, width, true),
-        .down = read_weights(&reader, &down, 1, inner, true),
-        .attention_norm = read_norm(&reader, "attention.output.LayerNorm.weight", "attention.output.LayerNorm.bias", width),
-        .inner_norm = read_norm(&reader, "output.LayerNorm.weight", "output.LayerNorm.bias", width),
-    };
+    return (struct layer){.qkv = read_parts(reader, qkv, 3, width),
+                          .projection = read_linear(reader, "attention.output.dense", width, width),
+                          .inner = {.up = read_linear(reader, "intermediate.dense", inner, width),
+                                    .down = read_linear(reader, "output.dense", width, inner),
+                                    .activation = model->activation},
+                          .attention_norm = read_norm(reader, "attention.output.LayerNorm", width),
+                          .inner_norm = read_norm(reader, "output.LayerNorm", width)};
 }
 
-static void read_embeddings(struct model *model, struct reader reader, const char *prefix, int64_t segments) {
+static void read_embeddings(struct model *model, const struct reader *reader, int64_t segments) {
     const struct model_sizes *sizes = &model->sizes;
-    char scope[SCOPE_BYTES];
-    snprintf(scope, sizeof scope, "%sembeddings.", prefix);
-    reader.scope = scope;
-    model->words = find_tensor(&reader, "word_embeddings.weight", sizes->vocabulary, sizes->width);
-    model->places = find_tensor(&reader, "position_embeddings.weight", sizes->positions, sizes->width);
-    model->segments = find_tensor(&reader, "token_type_embeddings.weight", segments, sizes->width);
-    model->words_norm = read_norm(&reader, "LayerNorm.weight", "LayerNorm.bias", sizes->width);
-}
-
-static enum heed_activation read_activation(const struct settings *config) {
-    static const struct {
-        const char *name;
-        enum heed_activation activation;
-    } known[] = {{"gelu", HEED_GELU}, {"gelu_new", HEED_GELU_TANH}, {"gelu_pytorch_tanh", HEED_GELU_TANH},
-                 {"relu", HEED_RELU}, {"silu", HEED_SILU},          {"swish", HEED_SILU}};
-    const char *name = settings_string(config, "hidden_act", "gelu");
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(name, known[i].name) == 0)
-            return known[i].activation;
-    fail("%s: hidden_act is %s, must be gelu, gelu_new, gelu_pytorch_tanh, relu, silu or swish", config->path, name);
+    model->words = find_table(reader, "word_embeddings", sizes->vocabulary, sizes->width);
+    model->places = find_table(reader, "position_embeddings", sizes->positions, sizes->width);
+    model->segments = find_table(reader, "token_type_embeddings", segments, sizes->width);
+    model->words_norm = read_norm(reader, "LayerNorm", sizes->width);
 }
 
 /* Returns the number of segments.  Sizes have limits that keep their products from overflowing. */
@@ -94,7 +69,9 @@ static int64_t read_config(struct model *model, const char *folder) {
     model->inner = settings_integer(&config, "intermediate_size", 1, most, none);
     model->layers = settings_integer(&config, "num_hidden_layers", 0, most, none);
     model->epsilon = (float)settings_number(&config, "layer_norm_eps", 0, 1, 1e-12);
-    model->activation = read_activation(&config);
+    const char *activation = settings_string(&config, "hidden_act", "gelu");
+    if (!activation_named(activation, &model->activation))
+        fail("%s: hidden_act is %s, must be one of " ACTIVATIONS, config.path, activation);
     const int64_t segments = settings_integer(&config, "type_vocab_size", 1, most, 2);
     if (model->sizes.width % model->heads != 0)
         fail("%s: num_attention_heads is %" PRId64 ", must divide hidden_size, %" PRId64, config.path, model->heads,
@@ -118,11 +95,13 @@ struct model *model_open(const char *folder, enum heed_type weights, const struc
     read_pooling(model, folder);
     model->checkpoint = checkpoint_open(folder);
     const char *prefix = checkpoint_has(&model->checkpoint, "bert.embeddings.word_embeddings.weight") ? "bert." : "";
-    const struct reader reader = {.checkpoint = &model->checkpoint, .exec = &model->exec, .type = weights};
-    read_embeddings(model, reader, prefix, segments);
+    struct reader reader = {.checkpoint = &model->checkpoint, .exec = &model->exec, .biased = true, .type = weights};
+    reader_enter(&reader, "%sembeddings.", prefix);
+    read_embeddings(model, &reader, segments);
     model->layer = allocate(model->layers, sizeof *model->layer);
     for (int64_t i = 0; i < model->layers; i++) {
-        read_layer(model, reader, prefix, i);
+        reader_enter(&reader, "%sencoder.layer.%" PRId64 ".", prefix, i);
+        model->layer[i] = read_layer(model, &reader);
         checkpoint_release(&model->checkpoint); /* its weights are packed now */
     }
     return model;
@@ -154,39 +133,18 @@ static void normalise(const struct model *model, const struct norm *norm, int64_
                           &model->exec));
 }
 
-/* hidden = hidden + attention(hidden), every sentence on itself */
-static void attend(const struct model *model, const struct layer *layer, const int64_t *starts, int64_t sentences) {
-    const int64_t width = model->sizes.width, head = width / model->heads;
-    check(heed_attention_layer(&(struct heed_attention_layer){.attention = {.batch = sentences,
-                                                                            .num_heads = model->heads,
-                                                                            .num_kv_heads = model->heads,
-                                                                            .query_tokens = starts[sentences],
-                                                                            .head_dim = head,
-                                                                            .value_dim = head,
-                                                                            .query_starts = starts},
-                                                              .qkv = layer->qkv,
-                                                              .out = layer->projection,
-                                                              .input = {.data = model->hidden, .token_stride = width},
-                                                              .residual = {.data = model->hidden, .token_stride = width},
-                                                              .output = {.data = model->hidden, .token_stride = width}},
-                               &model->exec));
-}
-
-/* hidden = hidden + down(activation(up(hidden))) */
-static void feed_forward(const struct model *model, const struct layer *layer, int64_t rows) {
-    const int64_t width = model->sizes.width;
-    check(heed_linear(&(struct heed_linear){.rows = rows,
-                                            .weights = layer->up,
-                                            .activation = model->activation,
-                                            .input = {.data = model->hidden, .token_stride = width},
-                                            .output = {.data = model->wide, .token_stride = model->inner}},
-                      &model->exec));
-    check(heed_linear(&(struct heed_linear){.rows = rows,
-                                            .weights = layer->down,
-                                            .input = {.data = model->wide, .token_stride = model->inner},
-                                            .residual = {.data = model->hidden, .token_stride = width},
-                                            .output = {.data = model->hidden, .token_stride = width}},
-                      &model->exec));
+/* hidden += attention(hidden), every sentence on itself */
+static void attend_self(const struct model *model, const struct layer *layer, const int64_t *starts, int64_t sentences) {
+    const int64_t head = model->sizes.width / model->heads;
+    const struct heed_attention attention = {.batch = sentences,
+                                             .num_heads = model->heads,
+                                             .num_kv_heads = model->heads,
+                                             .query_tokens = starts[sentences],
+                                             .head_dim = head,
+                                             .value_dim = head,
+                                             .query_starts = starts};
+    attend(&model->exec, (struct heed_attention_layer){.attention = attention, .qkv = layer->qkv, .out = layer->projection},
+           model->hidden, model->hidden);
 }
 
 /* The sum of what word, position and the one segment say, normalised. */
@@ -216,8 +174,7 @@ static void pool(const struct model *model, const float *hidden, int64_t tokens,
             vector[j] += hidden[i * width + j];
     for (int64_t j = 0; j < width; j++)
         square += (double)vector[j] * vector[j];
-    if (!isfinite(square))
-        fail("%s: gives vectors that are not finite", model->checkpoint.path);
+    check_finite(model->checkpoint.path, "vectors", vector, width);
     for (int64_t j = 0; j < width; j++)
         vector[j] = (float)(vector[j] / fmax(sqrt(square), 1e-12));
 }
@@ -227,9 +184,9 @@ void model_encode(const struct model *model, const int32_t *tokens, const int64_
     embed(model, tokens, starts, sentences);
     for (int64_t i = 0; i < model->layers; i++) {
         const struct layer *layer = &model->layer[i];
-        attend(model, layer, starts, sentences);
+        attend_self(model, layer, starts, sentences);
         normalise(model, &layer->attention_norm, rows);
-        feed_forward(model, layer, rows);
+        feed_forward(&model->exec, rows, &layer->inner, model->hidden, model->wide, model->hidden);
         normalise(model, &layer->inner_norm, rows);
     }
     for (int64_t i = 0; i < sentences; i++)

@@ -1,13 +1,10 @@
 /* A text generator: what a model of the Llama family says after each line of standard input. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "../checkpoint/checkpoint.h"
-#include "../checkpoint/command.h"
+#include "../shared/command.h"
+#include "../shared/lines.h"
 #include "../tokens/tokenizer.h"
 #include "sequences.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,91 +33,76 @@ static const char usage[] =
     "  --weights=TYPE     what weights are kept in: f32, bf16, or int8 in blocks of 32 [as MODEL has them]\n"
     "  --threads=N        [as many as the machine has]\n"
     "  --batch=N          lines that are computed together [8]; the text is the same\n"
-    "  --chunk=N          tokens of prompts that are computed together [256]; the text is the same\n";
+    "  --chunk=N          tokens of prompts that are computed together [256]; the text is the same\n"
+    "  --page-seed=S      pages of keys and values lie in an order drawn so [as they come]; the text is the same\n";
 
 enum { MOST = 1 << 20 };
 
 struct options {
-    const char *model, *draft;
-    bool ids, encode, logits, typed;
-    enum heed_type weights;
+    const char *model, *draft, *weights;
+    bool ids, encode, logits;
     struct generation generation;
 };
 
-/* Texts come out in the order of the lines; of those before whose turn it is, what there is so far is kept. */
+/* What becomes of tokens. */
 struct output {
     const struct options *options;
     const struct config *config;
     const struct vocabulary *vocabulary; /* NULL: tokens are numbers */
+    struct texts *texts;
+    int64_t prompts, tokens; /* tokens: so far, of all */
     struct progress progress;
-    int64_t count, turn, tokens; /* of prompts; the one that is being printed; of all so far */
-    FILE **stream;               /* [count] */
-    char **text;
-    size_t *bytes;
-    bool *ended;
 };
 
-static void set_option(struct options *options, int option, const char *value) {
-    struct generation *generation = &options->generation;
-    if (option == 'i')
-        options->ids = true;
-    else if (option == 'e')
-        options->encode = true;
-    else if (option == 'l')
-        options->logits = true;
-    else if (option == 't')
-        generation->tokens = option_integer("tokens", value, 1, MOST);
-    else if (option == 'T')
-        generation->sampling.temperature = option_number("temperature", value, 0, 1e3);
-    else if (option == 'k')
-        generation->sampling.top_k = option_integer("top-k", value, 1, MOST);
-    else if (option == 'p')
-        generation->sampling.top_p = option_number("top-p", value, 0, 1);
-    else if (option == 's')
-        generation->sampling.seed = (uint64_t)option_integer("seed", value, 0, INT64_MAX);
-    else if (option == 'd')
-        options->draft = value;
-    else if (option == 'D')
-        generation->proposals = option_integer("draft-tokens", value, 1, 64);
-    else if (option == 'w')
-        options->weights = option_weights(value);
-    else if (option == 'n')
-        generation->exec.threads = (int)option_integer("threads", value, 1, 1024);
-    else if (option == 'b')
-        generation->slots = option_integer("batch", value, 1, 1024);
-    else if (option == 'c')
-        generation->chunk = option_integer("chunk", value, 1, MOST);
-    else
-        exit((fputs(usage, option == 'h' ? stdout : stderr), option == 'h' ? 0 : 2));
-    options->typed |= option == 'w';
+static struct options parse(int argc, char **argv) {
+    struct options made = {.generation = {.tokens = 128, .slots = 8, .chunk = 256, .proposals = 4, .sampling = {.top_p = 1}}};
+    struct generation *generation = &made.generation;
+    struct sampling *sampling = &generation->sampling;
+    int64_t threads = 0;
+    const struct choice choices[] = {{"tokens", .integer = &generation->tokens, .least = 1, .most = MOST},
+                                     {"temperature", .number = &sampling->temperature, .least = 0, .most = 1000},
+                                     {"top-k", .integer = &sampling->top_k, .least = 1, .most = MOST},
+                                     {"top-p", .number = &sampling->top_p, .least = 0, .most = 1},
+                                     {"seed", .integer = &sampling->seed, .least = 0, .most = INT64_MAX},
+                                     {"draft", .text = &made.draft},
+                                     {"draft-tokens", .integer = &generation->proposals, .least = 1, .most = 64},
+                                     {"ids", .flag = &made.ids},
+                                     {"encode", .flag = &made.encode},
+                                     {"logits", .flag = &made.logits},
+                                     {"weights", .text = &made.weights},
+                                     {"threads", .integer = &threads, .least = 1, .most = 1024},
+                                     {"batch", .integer = &generation->slots, .least = 1, .most = 1024},
+                                     {"chunk", .integer = &generation->chunk, .least = 1, .most = MOST},
+                                     {"page-seed", .integer = &generation->page_seed, .least = 1, .most = INT64_MAX},
+                                     {.name = NULL}};
+    made.model = read_options(argc, argv, usage, choices);
+    generation->exec.threads = (int)threads;
+    if (!made.draft)
+        generation->proposals = 0;
+    return made;
 }
 
-static struct options read_options(int argc, char **argv) {
-    static const struct option known[] = {
-        {"tokens", 1, NULL, 't'}, {"temperature", 1, NULL, 'T'}, {"top-k", 1, NULL, 'k'},        {"top-p", 1, NULL, 'p'},
-        {"seed", 1, NULL, 's'},   {"draft", 1, NULL, 'd'},       {"draft-tokens", 1, NULL, 'D'}, {"ids", 0, NULL, 'i'},
-        {"encode", 0, NULL, 'e'}, {"logits", 0, NULL, 'l'},      {"weights", 1, NULL, 'w'},      {"threads", 1, NULL, 'n'},
-        {"batch", 1, NULL, 'b'},  {"chunk", 1, NULL, 'c'},       {"help", 0, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    struct options options = {.generation = {.tokens = 128, .slots = 8, .chunk = 256, .proposals = 4, .sampling = {.top_p = 1}}};
-    for (int option; (option = getopt_long(argc, argv, "h", known, NULL)) != -1;)
-        set_option(&options, option, optarg);
-    if (optind + 1 != argc)
-        exit((fputs(usage, stderr), 2));
-    options.model = argv[optind];
-    if (!options.draft)
-        options.generation.proposals = 0;
-    return options;
+static void open_models(struct options *options) {
+    struct generation *generation = &options->generation;
+    const enum heed_type type = options->weights ? type_of_weights(options->weights) : HEED_F32;
+    const enum heed_type *weights = options->weights ? &type : NULL;
+    generation->model = model_open(options->model, weights, &generation->exec);
+    if (!options->draft)
+        return;
+    generation->draft = model_open(options->draft, weights, &generation->exec);
+    const int64_t tokens = model_config(generation->model)->vocabulary, drafted = model_config(generation->draft)->vocabulary;
+    if (drafted != tokens)
+        fail("--draft=%s: has %" PRId64 " tokens, %s has %" PRId64, options->draft, drafted, options->model, tokens);
 }
 
 /* A line of numbers. */
 static struct prompt read_ids(const char *line, int64_t number, int64_t vocabulary) {
     struct prompt prompt = {.tokens = allocate((int64_t)strlen(line) / 2 + 1, sizeof *prompt.tokens)};
     char *end;
-    for (; *(line += strspn(line, " \t\r\n")); line = end) {
+    for (; *(line += strspn(line, " \t\r")); line = end) {
         const long long token = strtoll(line, &end, 10);
         if (end == line || token < 0 || token >= vocabulary)
-            fail("line %" PRId64 ": %.*s: must be numbers of tokens, from 0 to %" PRId64, number, (int)strcspn(line, "\n"), line,
-                 vocabulary - 1);
+            fail("line %" PRId64 ": %s: must be numbers of tokens, from 0 to %" PRId64, number, line, vocabulary - 1);
         prompt.tokens[prompt.count++] = (int32_t)token;
     }
     return prompt;
@@ -128,70 +110,47 @@ static struct prompt read_ids(const char *line, int64_t number, int64_t vocabula
 
 static struct prompt read_text(const char *line, int64_t bytes, const struct vocabulary *vocabulary) {
     struct prompt prompt = {.tokens = allocate(2 * bytes + MOST_FIRST + 1, sizeof *prompt.tokens)};
-    prompt.count = tokenizer_encode(vocabulary, line, bytes - (bytes > 0 && line[bytes - 1] == '\n'), prompt.tokens);
+    prompt.count = tokenizer_encode(vocabulary, line, bytes, prompt.tokens);
     return prompt;
 }
 
 static struct prompt *read_prompts(const struct config *config, const struct vocabulary *vocabulary, int64_t *count) {
     struct prompt *prompts = NULL;
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t bytes;
-    for (*count = 0; (bytes = getline(&line, &room, stdin)) >= 0; ++*count) {
-        if ((*count & (*count - 1)) == 0) /* room for twice as many whenever it is full */
-            prompts = realloc(prompts, (size_t)(*count ? 2 * *count : 1) * sizeof *prompts);
-        if (!prompts)
-            fail("out of memory for line %" PRId64, *count + 1);
-        const struct prompt prompt = prompts[*count] =
-            vocabulary ? read_text(line, bytes, vocabulary) : read_ids(line, *count + 1, config->vocabulary);
-        if (prompt.count < 1 || prompt.count >= config->positions)
-            fail("line %" PRId64 ": has %" PRId64 " tokens, must have from 1 to %" PRId64, *count + 1, prompt.count,
+    int64_t bytes;
+    *count = 0;
+    for (const char *line; (line = next_line(&bytes)); ++*count) {
+        prompts = grow(prompts, *count, sizeof *prompts);
+        prompts[*count] = vocabulary ? read_text(line, bytes, vocabulary) : read_ids(line, *count + 1, config->vocabulary);
+        const int64_t tokens = prompts[*count].count;
+        if (tokens < 1 || tokens >= config->positions)
+            fail("line %" PRId64 ": has %" PRId64 " tokens, must have from 1 to %" PRId64, *count + 1, tokens,
                  config->positions - 1);
     }
-    if (ferror(stdin))
-        fail("standard input: %s", strerror(errno));
-    free(line);
     return prompts;
 }
 
-static void print_prompts(const struct prompt *prompts, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < prompts[i].count; j++)
-            printf("%" PRId32 "%c", prompts[i].tokens[j], j + 1 < prompts[i].count ? ' ' : '\n');
-}
-
-static FILE *open_stream(struct output *output, int64_t prompt) {
-    if (prompt == output->turn)
-        return stdout;
-    FILE *stream = output->stream[prompt];
-    if (!stream)
-        stream = output->stream[prompt] = open_memstream(&output->text[prompt], &output->bytes[prompt]);
-    if (!stream)
-        fail("out of memory for the text after line %" PRId64, prompt + 1);
-    return stream;
-}
-
+/* Of several texts, each is one line. */
 static void print_text(const struct output *output, int32_t token, FILE *stream) {
     const struct vocabulary *vocabulary = output->vocabulary;
-    if (!vocabulary)
-        fprintf(stream, "%" PRId32 " ", token);
-    for (int64_t i = 0; vocabulary && !vocabulary->hidden[token] && i < vocabulary->piece[token].bytes; i++) {
-        const char byte = vocabulary->piece[token].data[i];
-        if (byte == '\n' && output->count > 1)
+    const struct text piece = vocabulary->piece[token];
+    for (int64_t i = 0; i < piece.bytes && !vocabulary->hidden[token]; i++)
+        if (piece.data[i] == '\n' && output->prompts > 1)
             fputs("\\n", stream);
         else
-            fputc(byte, stream);
-    }
+            fputc(piece.data[i], stream);
 }
 
 static void print_token(void *context, int64_t prompt, int32_t token, const float *logits) {
     struct output *output = context;
-    FILE *stream = open_stream(output, prompt);
-    const int64_t vocabulary = output->config->vocabulary;
-    for (int64_t i = 0; i < vocabulary && output->options->logits; i++)
-        fprintf(stream, "%.9g%c", (double)logits[i], i + 1 < vocabulary ? ' ' : '\n');
-    if (!output->options->logits && !config_stops(output->config, token))
+    FILE *stream = texts_stream(output->texts, prompt);
+    if (output->options->logits)
+        print_numbers(stream, logits, output->config->vocabulary);
+    else if (config_stops(output->config, token))
+        ; /* says nothing */
+    else if (output->vocabulary)
         print_text(output, token, stream);
+    else
+        fprintf(stream, "%" PRId32 " ", token);
     if (stream == stdout)
         fflush(stdout);
     output->tokens++;
@@ -199,61 +158,34 @@ static void print_token(void *context, int64_t prompt, int32_t token, const floa
                   (double)output->tokens / progress_seconds(&output->progress));
 }
 
-/* The texts that follow, as far as there is anything of them. */
 static void end_text(void *context, int64_t prompt) {
     struct output *output = context;
     if (!output->options->logits)
-        fputc('\n', open_stream(output, prompt));
-    output->ended[prompt] = true;
-    while (output->turn < output->count && output->ended[output->turn]) {
-        if (++output->turn == output->count || !output->stream[output->turn])
-            continue;
-        fclose(output->stream[output->turn]);
-        fwrite(output->text[output->turn], 1, output->bytes[output->turn], stdout);
-        free(output->text[output->turn]);
-    }
-    fflush(stdout);
-}
-
-static struct output open_output(const struct options *options, const struct config *config, int64_t count) {
-    struct output output = {.options = options, .config = config, .count = count};
-    output.stream = calloc((size_t)count + 1, sizeof *output.stream);
-    output.text = calloc((size_t)count + 1, sizeof *output.text);
-    output.bytes = calloc((size_t)count + 1, sizeof *output.bytes);
-    output.ended = calloc((size_t)count + 1, sizeof *output.ended);
-    if (!output.stream || !output.text || !output.bytes || !output.ended)
-        fail("out of memory for %" PRId64 " lines", count);
-    output.progress = progress_start(false);
-    return output;
+        fputc('\n', texts_stream(output->texts, prompt));
+    texts_end(output->texts, prompt);
 }
 
 int main(int argc, char **argv) {
     program_name = "generate";
-    struct options options = read_options(argc, argv);
+    struct options options = parse(argc, argv);
     struct generation *generation = &options.generation;
-    const enum heed_type *weights = options.typed ? &options.weights : NULL;
-    generation->model = model_open(options.model, weights, &generation->exec);
-    generation->draft = options.draft ? model_open(options.draft, weights, &generation->exec) : NULL;
-    const struct config *config = model_config(generation->model);
-    if (options.draft && model_config(generation->draft)->vocabulary != config->vocabulary)
-        fail("--draft=%s: has %" PRId64 " tokens, %s has %" PRId64, options.draft, model_config(generation->draft)->vocabulary,
-             options.model, config->vocabulary);
-    int64_t count = 0;
-    const struct vocabulary *vocabulary =
-        options.ids ? NULL : vocabulary_open(options.model, model_checkpoint(generation->model), config->vocabulary);
-    const struct prompt *prompts = read_prompts(config, vocabulary, &count);
-    if (options.encode)
-        print_prompts(prompts, count);
-    if (count < generation->slots)
-        generation->slots = count > 0 ? count : 1;
-    struct output output = open_output(&options, config, count);
-    output.vocabulary = vocabulary;
-    generation->context = &output;
-    generation->token = print_token;
-    generation->end = end_text;
-    generate(generation, prompts, options.encode ? 0 : count);
-    progress_end(&output.progress);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        fail("standard output: %s", strerror(errno));
+    open_models(&options);
+    struct output output = {.options = &options, .config = model_config(generation->model)};
+    if (!options.ids)
+        output.vocabulary = vocabulary_open(options.model, model_checkpoint(generation->model), output.config->vocabulary);
+    const struct prompt *prompts = read_prompts(output.config, output.vocabulary, &output.prompts);
+    if (options.encode) {
+        for (int64_t i = 0; i < output.prompts; i++)
+            print_ids(stdout, prompts[i].tokens, prompts[i].count);
+    } else if (output.prompts > 0) {
+        output.texts = texts_open(output.prompts);
+        output.progress = progress_start(false);
+        generation->context = &output;
+        generation->token = print_token;
+        generation->end = end_text;
+        generate(generation, prompts, output.prompts);
+        progress_end(&output.progress);
+    }
+    end_output();
     return EXIT_SUCCESS;
 }

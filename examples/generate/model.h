@@ -2,6 +2,7 @@
 #ifndef HEED_EXAMPLES_MODEL_H
 #define HEED_EXAMPLES_MODEL_H
 
+#include "../shared/pages.h"
 #include "config.h"
 
 /* Reads a checkpoint.  weights: what those of linear layers are kept in, HEED_F32, HEED_BF16 or HEED_Q8_0; NULL: what they are
@@ -13,8 +14,8 @@ const struct checkpoint *model_checkpoint(const struct model *model);
 enum { PAGE_TOKENS = 64 }; /* a whole panel of keys: less is slower (heed.h) */
 
 /* Once, before the others: memory for calls of up to so many tokens and rows of logits, and for so many pages of sequences that
- * have no more than `pages_per_sequence`. */
-void model_make_room(struct model *model, int64_t tokens, int64_t rows, int64_t pages, int64_t pages_per_sequence);
+ * have no more than `pages_per_sequence`, which it returns. */
+struct store *model_make_room(struct model *model, int64_t tokens, int64_t rows, int64_t pages, int64_t pages_per_sequence);
 
 /* Sequence i brings tokens starts[i] ... starts[i + 1] - 1, the first of which has positions[i] in it; its pages are page[i *
  * pages_per_sequence ...]. */
@@ -26,7 +27,5 @@ struct batch {
 };
 /* Returns logits, [rows, vocabulary], until the next call.  A row's bits depend on the tokens of its own sequence alone. */
 float *model_run(struct model *model, const struct batch *batch);
-/* What page `from` holds in all layers, in page `to` as well. */
-void model_copy_page(struct model *model, int32_t from, int32_t to);
 
 #endif

@@ -1,27 +1,19 @@
 /* See sampling.h. */
 #include "sampling.h"
-#include "../checkpoint/weights.h"
+#include "../shared/layers.h"
 
 #include <string.h>
 
-struct random random_of(uint64_t seed, int64_t sequence) {
-    return (struct random){seed * 0xd1342543de82ef95 + (uint64_t)sequence * 0x9e3779b97f4a7c15};
+struct random random_of(int64_t seed, int64_t sequence) {
+    return (struct random){(uint64_t)seed * 0xd1342543de82ef95 + (uint64_t)sequence * 0x9e3779b97f4a7c15};
 }
 
-/* In [0, 1): SplitMix64 (Steele et al. 2014). */
-static double uniform(struct random *random) {
+/* SplitMix64 (Steele et al. 2014). */
+double random_number(struct random *random) {
     uint64_t x = random->state += 0x9e3779b97f4a7c15;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
     x = (x ^ x >> 27) * 0x94d049bb133111eb;
     return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
-}
-
-static int32_t likeliest(const float *numbers, int64_t count) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (numbers[i] > numbers[best])
-            best = i;
-    return (int32_t)best;
 }
 
 static bool before(const float *numbers, int32_t a, int32_t b) {
@@ -75,14 +67,7 @@ void sampling_distribution(const struct sampling *sampling, const float *logits,
         probabilities[likeliest(logits, count)] = 1;
         return;
     }
-    check(heed_softmax(&(struct heed_softmax){.rows = 1,
-                                              .columns = count,
-                                              .scale = (float)(1 / sampling->temperature),
-                                              .input = logits,
-                                              .input_stride = count,
-                                              .output = probabilities,
-                                              .output_stride = count},
-                       exec));
+    softmax(exec, 1, count, (float)(1 / sampling->temperature), logits, probabilities);
     if (sampling->top_k > 0 || sampling->top_p < 1)
         truncate(sampling, probabilities, order, count);
 }
@@ -92,7 +77,7 @@ int32_t sampling_draw(const float *probabilities, int64_t count, struct random *
     int64_t token = 0;
     for (int64_t i = 0; i < count; i++)
         total += (double)probabilities[i];
-    const double place = uniform(random) * total;
+    const double place = random_number(random) * total;
     for (int64_t i = 0; i < count && sum <= place; i++) {
         sum += (double)probabilities[i];
         token = probabilities[i] > 0 ? i : token;
@@ -102,7 +87,7 @@ int32_t sampling_draw(const float *probabilities, int64_t count, struct random *
 
 bool sampling_accepts(float *probabilities, const float *proposed, int64_t count, int32_t token, struct random *random) {
     bool more = false; /* by rounding, there may be nothing else to draw from */
-    if (uniform(random) * (double)proposed[token] < (double)probabilities[token])
+    if (random_number(random) * (double)proposed[token] < (double)probabilities[token])
         return true;
     for (int64_t i = 0; i < count && !more; i++)
         more = probabilities[i] > proposed[i];

@@ -10,14 +10,16 @@ struct sampling {
     double temperature; /* 0: the likeliest token, of equals the first */
     int64_t top_k;      /* only the likeliest k are drawn from; 0: all */
     double top_p;       /* and only the likeliest whose probabilities come to p; 1: all */
-    uint64_t seed;
+    int64_t seed;
 };
 
 /* A generator of numbers for each sequence, so that none depends on the others. */
 struct random {
     uint64_t state;
 };
-struct random random_of(uint64_t seed, int64_t sequence);
+struct random random_of(int64_t seed, int64_t sequence);
+/* The next one, in [0, 1). */
+double random_number(struct random *random);
 
 /* probabilities[i] = that of token i; 0 for those that are not to be drawn.  order: room for `count` numbers. */
 void sampling_distribution(const struct sampling *sampling, const float *logits, int64_t count, float *probabilities,

@@ -1,7 +1,6 @@
 /* See sequences.h. */
 #include "sequences.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { LEAST_COMMON = 16 }; /* tokens of a common beginning that are worth waiting for */
@@ -27,24 +26,13 @@ struct state {
     const struct generation *options;
     const struct prompt *prompts;
     int64_t next, count; /* of prompts */
-    int64_t vocabulary, pages_per_sequence, free_pages;
+    int64_t vocabulary, pages_per_sequence, slots;
     struct sequence *slot;
     struct batch batch;
-    int32_t *page, *uses; /* page: the free ones; uses: of each page, by sequences */
+    struct pool pool;
     float *probabilities;
     int32_t *order;
 };
-
-static void drop_page(struct state *state, int32_t page) {
-    if (--state->uses[page] == 0)
-        state->page[state->free_pages++] = page;
-}
-
-static int32_t take_page(struct state *state) {
-    const int32_t page = state->page[--state->free_pages];
-    state->uses[page] = 1;
-    return page;
-}
 
 static void start_batch(struct batch *batch) {
     batch->sequences = batch->rows = 0;
@@ -55,8 +43,10 @@ static void start_batch(struct batch *batch) {
 static void add(struct state *state, struct sequence *sequence, int which, int64_t end, int64_t rows) {
     struct batch *batch = &state->batch;
     const int64_t i = batch->sequences++, begin = sequence->done[which], start = batch->starts[i], count = end - begin;
+    if (begin / PAGE_TOKENS < sequence->pages)
+        sequence->page[begin / PAGE_TOKENS] = pool_own(&state->pool, sequence->page[begin / PAGE_TOKENS]);
     while (sequence->pages * PAGE_TOKENS < end)
-        sequence->page[sequence->pages++] = take_page(state);
+        sequence->page[sequence->pages++] = pool_take(&state->pool);
     memcpy(batch->tokens + start, sequence->tokens + begin, (size_t)count * sizeof *batch->tokens);
     memcpy(batch->page + i * state->pages_per_sequence, sequence->page, (size_t)sequence->pages * sizeof *batch->page);
     batch->positions[i] = begin;
@@ -77,7 +67,7 @@ static int64_t common_tokens(const struct sequence *a, const struct sequence *b)
 /* The one that begins most like this one, if any does. */
 static void find_leader(struct state *state, struct sequence *sequence) {
     sequence->common = LEAST_COMMON - 1;
-    for (int64_t i = 0; i < state->options->slots; i++) {
+    for (int64_t i = 0; i < state->slots; i++) {
         struct sequence *other = &state->slot[i];
         const int64_t common = other->active && other != sequence && !other->leader ? common_tokens(other, sequence) : 0;
         if (common > sequence->common) {
@@ -103,21 +93,14 @@ static void start_sequence(struct state *state, struct sequence *sequence) {
     find_leader(state, sequence);
 }
 
-/* What the leader has computed is there for this one too: whole pages are shared, of the last one it gets a copy. */
+/* What the leader has computed is there for this one too: they share its pages. */
 static void fork(struct state *state, struct sequence *sequence) {
     const struct sequence *leader = sequence->leader;
     int64_t common = sequence->common < leader->done[MODEL] ? sequence->common : leader->done[MODEL];
     if (state->options->draft && leader->done[DRAFT] < common)
         common = leader->done[DRAFT];
-    for (; (sequence->pages + 1) * PAGE_TOKENS <= common; sequence->pages++)
-        state->uses[sequence->page[sequence->pages] = leader->page[sequence->pages]]++;
-    if (common % PAGE_TOKENS > 0) {
-        const int32_t page = sequence->page[sequence->pages] = take_page(state);
-        model_copy_page(state->options->model, leader->page[sequence->pages], page);
-        if (state->options->draft)
-            model_copy_page(state->options->draft, leader->page[sequence->pages], page);
-        sequence->pages++;
-    }
+    for (; sequence->pages * PAGE_TOKENS < common; sequence->pages++)
+        sequence->page[sequence->pages] = pool_share(&state->pool, leader->page[sequence->pages]);
     sequence->done[MODEL] = sequence->done[DRAFT] = common;
     sequence->leader = NULL;
 }
@@ -137,7 +120,7 @@ static void propose(struct state *state) {
     const struct generation *options = state->options;
     for (int64_t k = 0; k < options->proposals; k++) {
         start_batch(&state->batch);
-        for (int64_t i = 0; i < options->slots; i++) {
+        for (int64_t i = 0; i < state->slots; i++) {
             struct sequence *sequence = &state->slot[i];
             sequence->row = NONE;
             if (is_ready(sequence) && sequence->count + k + 1 < sequence->most)
@@ -146,7 +129,7 @@ static void propose(struct state *state) {
         if (state->batch.rows == 0)
             return;
         const float *logits = model_run(options->draft, &state->batch);
-        for (int64_t i = 0; i < options->slots; i++) {
+        for (int64_t i = 0; i < state->slots; i++) {
             struct sequence *sequence = &state->slot[i];
             if (sequence->row == NONE)
                 continue;
@@ -163,7 +146,7 @@ static const float *compute(struct state *state) {
     const struct generation *options = state->options;
     int64_t room = options->chunk;
     start_batch(&state->batch);
-    for (int64_t i = 0; i < options->slots; i++) {
+    for (int64_t i = 0; i < state->slots; i++) {
         struct sequence *sequence = &state->slot[i];
         const int64_t rest = sequence->count - sequence->done[MODEL], taken = rest < room ? rest : room;
         sequence->row = NONE;
@@ -181,7 +164,7 @@ static const float *compute(struct state *state) {
 /* The draft keeps up with prompts. */
 static void follow(struct state *state) {
     start_batch(&state->batch);
-    for (int64_t i = 0; i < state->options->slots; i++) {
+    for (int64_t i = 0; i < state->slots; i++) {
         struct sequence *sequence = &state->slot[i];
         const int64_t row = sequence->row;
         if (sequence->filling)
@@ -216,22 +199,33 @@ static void choose(struct state *state, struct sequence *sequence, const float *
 
 /* Before pages are dropped, those who wait for them get their share. */
 static void settle(struct state *state, const float *logits) {
-    for (int64_t i = 0; i < state->options->slots; i++)
+    for (int64_t i = 0; i < state->slots; i++)
         if (state->slot[i].row != NONE)
             choose(state, &state->slot[i], logits + state->slot[i].row * state->vocabulary);
-    for (int64_t i = 0; i < state->options->slots; i++) {
+    for (int64_t i = 0; i < state->slots; i++) {
         struct sequence *sequence = &state->slot[i];
         const struct sequence *leader = sequence->leader;
         if (leader && (leader->done[MODEL] >= sequence->common || !leader->active))
             fork(state, sequence);
     }
-    for (int64_t i = 0; i < state->options->slots; i++) {
+    for (int64_t i = 0; i < state->slots; i++) {
         struct sequence *sequence = &state->slot[i];
         if (sequence->active || sequence->pages == 0)
             continue;
         while (sequence->pages > 0)
-            drop_page(state, sequence->page[--sequence->pages]);
+            pool_leave(&state->pool, sequence->page[--sequence->pages]);
         state->options->end(state->options->context, sequence->prompt);
+    }
+}
+
+/* As pages lie after many sequences have come and gone (Fisher and Yates). */
+static void shuffle(struct pool *pool, int64_t seed) {
+    struct random random = random_of(seed, 0);
+    for (int64_t i = pool->spares - 1; i > 0; i--) {
+        const int64_t j = (int64_t)(random_number(&random) * (double)(i + 1));
+        const int32_t page = pool->spare[i];
+        pool->spare[i] = pool->spare[j];
+        pool->spare[j] = page;
     }
 }
 
@@ -246,7 +240,7 @@ static int64_t most_pages(const struct state *state) {
 
 static void make_slots(struct state *state) {
     const struct generation *options = state->options;
-    const int64_t slots = options->slots, room = state->pages_per_sequence * PAGE_TOKENS;
+    const int64_t slots = state->slots, room = state->pages_per_sequence * PAGE_TOKENS;
     state->slot = allocate(slots, sizeof *state->slot);
     for (int64_t i = 0; i < slots; i++) {
         state->slot[i] = (struct sequence){.active = false};
@@ -258,7 +252,7 @@ static void make_slots(struct state *state) {
 
 static void make_room(struct state *state) {
     const struct generation *options = state->options;
-    const int64_t slots = options->slots, pages = slots * state->pages_per_sequence;
+    const int64_t slots = state->slots, pages = slots * state->pages_per_sequence;
     const int64_t rows = slots * (options->proposals + 1), tokens = options->chunk + rows;
     struct batch *batch = &state->batch;
     batch->starts = allocate(slots + 1, sizeof *batch->starts);
@@ -266,21 +260,20 @@ static void make_room(struct state *state) {
     batch->tokens = allocate(tokens, sizeof *batch->tokens);
     batch->page = allocate(pages, sizeof *batch->page);
     batch->row = allocate(rows, sizeof *batch->row);
-    state->page = allocate(pages, sizeof *state->page);
-    state->uses = allocate(pages, sizeof *state->uses);
-    for (state->free_pages = 0; state->free_pages < pages; state->free_pages++)
-        state->page[state->free_pages] = (int32_t)state->free_pages;
     state->probabilities = allocate(state->vocabulary, sizeof *state->probabilities);
     state->order = allocate(state->vocabulary, sizeof *state->order);
-    model_make_room(options->model, tokens, rows, pages, state->pages_per_sequence);
+    state->pool.store[MODEL] = model_make_room(options->model, tokens, rows, pages, state->pages_per_sequence);
     if (options->draft)
-        model_make_room(options->draft, tokens, rows, pages, state->pages_per_sequence);
+        state->pool.store[DRAFT] = model_make_room(options->draft, tokens, rows, pages, state->pages_per_sequence);
+    pool_begin(&state->pool, pages);
+    if (options->page_seed)
+        shuffle(&state->pool, options->page_seed);
 }
 
 /* Prompts that wait take the slots that are free; false: all is done. */
 static bool fill_slots(struct state *state) {
     bool active = false;
-    for (int64_t i = 0; i < state->options->slots; i++) {
+    for (int64_t i = 0; i < state->slots; i++) {
         if (!state->slot[i].active && state->next < state->count)
             start_sequence(state, &state->slot[i]);
         active |= state->slot[i].active;
@@ -290,6 +283,7 @@ static bool fill_slots(struct state *state) {
 
 void generate(const struct generation *generation, const struct prompt *prompts, int64_t count) {
     struct state state = {.options = generation, .prompts = prompts, .count = count};
+    state.slots = count < generation->slots ? count : generation->slots;
     state.vocabulary = model_config(generation->model)->vocabulary;
     state.pages_per_sequence = most_pages(&state);
     make_slots(&state);

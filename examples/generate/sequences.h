@@ -16,6 +16,7 @@ struct generation {
     int64_t tokens;              /* at most, for each prompt */
     int64_t slots, chunk;        /* sequences in a batch; tokens of prompts in a batch */
     int64_t proposals;           /* of the draft, for each batch */
+    int64_t page_seed;           /* the order in which pages are handed out is drawn with it; 0: they come one after another */
     struct sampling sampling;
     struct heed_exec exec;
     /* Told of each token, with the logits that it was chosen by, and after the last one of a prompt. */
@@ -23,8 +24,8 @@ struct generation {
     void (*token)(void *context, int64_t prompt, int32_t token, const float *logits);
     void (*end)(void *context, int64_t prompt);
 };
-/* No token depends on the other prompts, the slots or the chunk.  With temperature 0 none depends on the draft either; else drafts
- * change what is drawn, but not how likely it is. */
+/* No token depends on the other prompts, the slots, the chunk or the pages.  With temperature 0 none depends on the draft either;
+ * else drafts change what is drawn, but not how likely it is. */
 void generate(const struct generation *generation, const struct prompt *prompts, int64_t count);
 
 #endif

@@ -1,13 +1,12 @@
 /* A translator: lines of English in, lines of French out, or of another language that the model knows. */
-#define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE 200809L /* isatty */
 
 #include "../checkpoint/checkpoint.h"
-#include "../checkpoint/command.h"
+#include "../shared/command.h"
+#include "../shared/lines.h"
 #include "pieces.h"
 #include "task.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,57 +30,38 @@ static const char usage[] =
 
 enum { MOST_BATCH = 1 << 16 };
 
-struct options {
-    const char *folder, *language;
-    bool ids, logits;
-    enum heed_type weights;
-    int64_t batch, beams, most_tokens; /* 0: what the model says */
-    struct heed_exec exec;
-};
-
-/* Lines on their way, and translations that wait for those of the lines before them. */
+/* Lines on their way; a number of 0 leaves it to the model. */
 struct translator {
-    struct options options;
+    const char *folder, *language, *weights;
+    bool ids, logits;
+    int64_t batch, beams, most_tokens;
+    struct heed_exec exec;
     struct task task;
     struct pieces *pieces;
     struct search *search;
     int32_t *tokens;
-    int64_t room, *starts;              /* room: for tokens */
-    int64_t lines, printed, done, said; /* of the batch: lines, and those printed; of all: lines, and tokens of translations */
-    char **text;
+    int64_t room, *starts;     /* room: for tokens */
+    int64_t lines, done, said; /* lines of the batch; of all, lines that are translated, and tokens of them */
+    int64_t before;            /* lines before the batch */
+    struct texts *texts;
     struct progress progress;
 };
 
-static struct options read_options(int argc, char **argv) {
-    static const struct option known[] = {{"to", 1, NULL, 't'},      {"beams", 1, NULL, 'k'}, {"max-tokens", 1, NULL, 'm'},
-                                          {"weights", 1, NULL, 'w'}, {"ids", 0, NULL, 'i'},   {"threads", 1, NULL, 'n'},
-                                          {"batch", 1, NULL, 'b'},   {"help", 0, NULL, 'h'},  {"logits", 0, NULL, 'l'},
-                                          {NULL, 0, NULL, 0}};
-    struct options options = {.language = "French", .batch = isatty(STDIN_FILENO) ? 1 : 8};
-    for (int option; (option = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
-        if (option == 't')
-            options.language = optarg;
-        else if (option == 'k')
-            options.beams = option_integer("beams", optarg, 1, MOST_BEAMS);
-        else if (option == 'm')
-            options.most_tokens = option_integer("max-tokens", optarg, 1, MOST_TOKENS);
-        else if (option == 'w')
-            options.weights = option_weights(optarg);
-        else if (option == 'n')
-            options.exec.threads = (int)option_integer("threads", optarg, 1, 1024);
-        else if (option == 'b')
-            options.batch = option_integer("batch", optarg, 1, MOST_BATCH);
-        else if (option == 'i')
-            options.ids = true;
-        else if (option == 'l')
-            options.logits = true;
-        else
-            exit((fputs(usage, option == 'h' ? stdout : stderr), option == 'h' ? 0 : 2));
-    }
-    if (optind + 1 != argc)
-        exit((fputs(usage, stderr), 2));
-    options.folder = argv[optind];
-    return options;
+static struct translator parse(int argc, char **argv) {
+    struct translator made = {.language = "French", .weights = "f32", .batch = isatty(STDIN_FILENO) ? 1 : 8};
+    int64_t threads = 0;
+    const struct choice choices[] = {{"to", .text = &made.language},
+                                     {"beams", .integer = &made.beams, .least = 1, .most = MOST_BEAMS},
+                                     {"max-tokens", .integer = &made.most_tokens, .least = 1, .most = MOST_TOKENS},
+                                     {"weights", .text = &made.weights},
+                                     {"threads", .integer = &threads, .least = 1, .most = 1024},
+                                     {"batch", .integer = &made.batch, .least = 1, .most = MOST_BATCH},
+                                     {"ids", .flag = &made.ids},
+                                     {"logits", .flag = &made.logits},
+                                     {.name = NULL}};
+    made.folder = read_options(argc, argv, usage, choices);
+    made.exec.threads = (int)threads;
+    return made;
 }
 
 static struct pieces *open_pieces(const char *folder, int64_t vocabulary) {
@@ -99,90 +79,63 @@ static struct pieces *open_pieces(const char *folder, int64_t vocabulary) {
     return pieces;
 }
 
-/* The numbers of tokens, as text. */
-static char *numbers_of(const int32_t *tokens, int64_t count) {
-    const size_t most = sizeof " 2147483647";
-    char *text = malloc((size_t)count * most), *end = text;
-    for (int64_t i = 0; text && i < count; i++)
-        end += snprintf(end, most, "%s%" PRId32, i > 0 ? " " : "", tokens[i]);
-    return text;
+static void print(struct translator *translator, int64_t line, const int32_t *tokens, int64_t count) {
+    FILE *stream = texts_stream(translator->texts, line);
+    char *text = translator->ids ? NULL : pieces_decode(translator->pieces, tokens, count);
+    if (!text && !translator->ids)
+        fail("out of memory for a translation of %" PRId64 " tokens", count);
+    if (text)
+        fprintf(stream, "%s\n", text);
+    else
+        print_ids(stream, tokens, count);
+    free(text);
+    texts_end(translator->texts, line);
 }
 
-/* Prints the translations that no other one has to come before. */
 static void receive(void *context, int64_t line, const int32_t *tokens, int64_t count) {
     struct translator *translator = context;
+    if (!translator->logits)
+        print(translator, translator->before + line, tokens, count);
     translator->done++;
     translator->said += count;
-    if (translator->options.logits)
-        return;
-    char *text = translator->options.ids ? numbers_of(tokens, count) : pieces_decode(translator->pieces, tokens, count);
-    if (!text)
-        fail("out of memory for a translation of %" PRId64 " tokens", count);
-    for (translator->text[line] = text; translator->printed < translator->lines && translator->text[translator->printed];) {
-        char **next = &translator->text[translator->printed++];
-        puts(*next);
-        free(*next);
-        *next = NULL;
-    }
-    fflush(stdout);
     progress_show(&translator->progress, "%" PRId64 " lines, %.1f tokens per second", translator->done,
                   (double)translator->said / progress_seconds(&translator->progress));
 }
 
 static void finish_batch(struct translator *translator) {
-    translator->printed = 0;
     search_batch(translator->search, translator->tokens, translator->starts, translator->lines);
+    translator->before += translator->lines;
     translator->lines = 0;
 }
 
 /* The tokens of prefix, line and end go behind those of the batch. */
-static void add_line(struct translator *translator, const char *line, size_t bytes) {
-    const size_t prefix = strlen(translator->task.prefix);
-    char *text = allocate((int64_t)(prefix + bytes), 1);
+static void add_line(struct translator *translator, const char *line, int64_t bytes) {
     int32_t *ids = NULL;
-    memcpy(text, translator->task.prefix, prefix);
-    memcpy(text + prefix, line, bytes);
-    const int64_t count = pieces_encode(translator->pieces, text, prefix + bytes, &ids);
+    const int64_t count = pieces_encode(translator->pieces, translator->task.prefix, line, (size_t)bytes, &ids);
     int64_t *start = &translator->starts[translator->lines++];
-    if (count >= 0 && *start + count + 1 > translator->room) {
-        translator->room = 2 * (*start + count + 1);
+    start[1] = *start + count + 1;
+    if (count >= 0 && start[1] > translator->room) {
+        translator->room = 2 * start[1];
         translator->tokens = realloc(translator->tokens, (size_t)translator->room * sizeof *ids);
     }
     if (count < 0 || !translator->tokens)
-        fail("out of memory for line %" PRId64, translator->done + translator->lines);
+        fail("out of memory for line %" PRId64, translator->before + translator->lines);
     memcpy(translator->tokens + *start, ids, (size_t)count * sizeof *ids);
-    translator->tokens[*start + count] = translator->task.search.end;
-    start[1] = *start + count + 1;
+    translator->tokens[start[1] - 1] = translator->task.search.end;
     free(ids);
-    free(text);
-}
-
-static void read_lines(struct translator *translator) {
-    char *line = NULL;
-    size_t room = 0;
-    for (ssize_t bytes; (bytes = getline(&line, &room, stdin)) >= 0;) {
-        bytes -= bytes > 0 && line[bytes - 1] == '\n';
-        add_line(translator, line, (size_t)bytes);
-        if (translator->lines == translator->options.batch)
-            finish_batch(translator);
-    }
-    if (ferror(stdin))
-        fail("standard input: %s", strerror(errno));
-    free(line);
-    if (translator->lines > 0)
-        finish_batch(translator);
-    progress_end(&translator->progress);
 }
 
 /* What the options say, instead of the checkpoint. */
-static void choose(struct search_settings *settings, const struct options *options) {
-    if (options->beams)
-        settings->beams = options->beams;
-    if (options->logits)
+static void choose(struct search_settings *settings, struct translator *translator) {
+    if (translator->beams)
+        settings->beams = translator->beams;
+    if (translator->logits)
         settings->beams = 1;
-    if (options->most_tokens)
-        settings->most_tokens = options->most_tokens;
-    settings->print_logits = options->logits;
+    if (translator->most_tokens)
+        settings->most_tokens = translator->most_tokens;
+    settings->print_logits = translator->logits;
+    settings->done = receive;
+    settings->context = translator;
 }
 
 static void check_vocabulary(const struct search_settings *settings, const char *folder, int64_t vocabulary) {
@@ -193,30 +146,34 @@ static void check_vocabulary(const struct search_settings *settings, const char 
         fail("%s: vocab_size is %" PRId64 ", too small for %" PRId64 " beams", folder, vocabulary, settings->beams);
 }
 
-static void open_translator(struct translator *translator, const struct options *options) {
-    *translator = (struct translator){.options = *options, .task = task_read(options->folder, options->language)};
-    struct model *model = model_open(options->folder, options->weights, &options->exec);
+static void open_translator(struct translator *translator) {
     struct search_settings *settings = &translator->task.search;
-    choose(settings, options);
-    settings->done = receive;
-    settings->context = translator;
-    check_vocabulary(settings, options->folder, model_vocabulary(model));
-    translator->pieces = open_pieces(options->folder, model_vocabulary(model));
-    translator->search = search_open(settings, model, options->batch, &options->exec);
-    translator->starts = allocate(options->batch + 1, sizeof *translator->starts);
+    const enum heed_type weights = type_of_weights(translator->weights);
+    translator->task = task_read(translator->folder, translator->language);
+    struct model *model = model_open(translator->folder, weights, &translator->exec);
+    choose(settings, translator);
+    check_vocabulary(settings, translator->folder, model_vocabulary(model));
+    translator->pieces = open_pieces(translator->folder, model_vocabulary(model));
+    translator->search = search_open(settings, model, translator->batch, &translator->exec);
+    translator->starts = allocate(translator->batch + 1, sizeof *translator->starts);
     translator->starts[0] = 0;
-    translator->text = allocate(options->batch, sizeof *translator->text);
-    memset(translator->text, 0, (size_t)options->batch * sizeof *translator->text);
+    translator->texts = texts_open(translator->batch);
+    translator->progress = progress_start(false);
 }
 
 int main(int argc, char **argv) {
     program_name = "translate";
-    const struct options options = read_options(argc, argv);
-    static struct translator translator;
-    open_translator(&translator, &options);
-    translator.progress = progress_start(false);
-    read_lines(&translator);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        fail("standard output: %s", strerror(errno));
+    struct translator translator = parse(argc, argv);
+    open_translator(&translator);
+    int64_t bytes;
+    for (const char *line; (line = next_line(&bytes));) {
+        add_line(&translator, line, bytes);
+        if (translator.lines == translator.batch)
+            finish_batch(&translator);
+    }
+    if (translator.lines > 0)
+        finish_batch(&translator);
+    progress_end(&translator.progress);
+    end_output();
     return EXIT_SUCCESS;
 }

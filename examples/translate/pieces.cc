@@ -24,10 +24,10 @@ struct pieces *pieces_open(const char *model, size_t bytes) {
 
 int64_t pieces_size(const struct pieces *pieces) { return pieces->processor.GetPieceSize(); }
 
-int64_t pieces_encode(const struct pieces *pieces, const char *text, size_t bytes, int32_t **ids) {
+int64_t pieces_encode(const struct pieces *pieces, const char *prefix, const char *text, size_t bytes, int32_t **ids) {
     try {
         std::vector<int> found;
-        if (!pieces->processor.Encode({text, bytes}, &found).ok())
+        if (!pieces->processor.Encode(prefix + std::string(text, bytes), &found).ok())
             return -1;
         *ids = static_cast<int32_t *>(std::malloc((found.size() + 1) * sizeof **ids));
         if (!*ids)

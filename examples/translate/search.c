@@ -1,10 +1,9 @@
 /* See search.h.  The order in which scores are rounded to floats is that of generate(), for it decides between near ones. */
 #include "search.h"
-#include "../checkpoint/weights.h"
+#include "../shared/layers.h"
+#include "../shared/lines.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* A translation, or what may become one: a row of the step that said its last token, and that token. */
 struct candidate {
@@ -53,12 +52,6 @@ static void clear(struct candidate *list, int64_t count) {
         list[i] = (struct candidate){.score = -INFINITY};
 }
 
-static void find_best(const struct search *search, const float *logits, int64_t row, struct candidate *list, int64_t count) {
-    clear(list, count);
-    for (int64_t i = 0; i < search->vocabulary; i++)
-        offer(list, count, (struct candidate){logits[row * search->vocabulary + i], (int32_t)row, (int32_t)i});
-}
-
 /* Hands out a translation: its last token, and those that its row and the rows before it were given. */
 static void finish(const struct search *search, const struct line *line, const struct translation *translation) {
     int32_t row = translation->last.row;
@@ -83,14 +76,13 @@ static bool ends(const struct search *search, const struct candidate *candidate)
 
 /* Returns whether the line goes on, then as row `to` of the next step. */
 static bool advance_greedy(struct search *search, const float *logits, struct line *line, int64_t from, int64_t to) {
-    struct candidate best;
-    find_best(search, logits, from, &best, 1);
-    if (ends(search, &best)) {
-        finish(search, line, &(struct translation){best.score, search->step + 1, best});
-        return false;
+    const struct candidate best = {0, (int32_t)from, likeliest(logits + from * search->vocabulary, search->vocabulary)};
+    if (!ends(search, &best)) {
+        go_on(search, to, &best);
+        return true;
     }
-    go_on(search, to, &best);
-    return true;
+    finish(search, line, &(struct translation){0, search->step + 1, best});
+    return false;
 }
 
 /* The best continuations of all beams of a line: twice as many as beams, as each beam may end in one way. */
@@ -98,7 +90,9 @@ static void find_continuations(const struct search *search, const float *logits,
     const int64_t count = 2 * search->settings.beams;
     clear(search->of_line, count);
     for (int64_t row = from; row < from + rows; row++) {
-        find_best(search, logits, row, search->of_row, count);
+        clear(search->of_row, count);
+        for (int64_t i = 0; i < search->vocabulary; i++)
+            offer(search->of_row, count, (struct candidate){logits[row * search->vocabulary + i], (int32_t)row, (int32_t)i});
         const float most = search->of_row[0].score;
         const float log_sum = -logf(search->shares[row * search->vocabulary + search->of_row[0].token]);
         for (int64_t i = 0; i < count; i++) {
@@ -153,21 +147,6 @@ static bool advance_beams(struct search *search, const float *logits, struct lin
     return false;
 }
 
-static void share(const struct search *search, const float *logits, int64_t rows) {
-    check(heed_softmax(&(struct heed_softmax){.rows = rows,
-                                              .columns = search->vocabulary,
-                                              .input = logits,
-                                              .input_stride = search->vocabulary,
-                                              .output = search->shares,
-                                              .output_stride = search->vocabulary},
-                       &search->exec));
-}
-
-static void print_logits(const float *logits, int64_t rows, int64_t columns) {
-    for (int64_t i = 0; i < rows * columns; i++)
-        printf("%.9g%c", (double)logits[i], (i + 1) % columns == 0 ? '\n' : ' ');
-}
-
 /* One step of the lines that go on; returns how many of them still do. */
 static int64_t advance(struct search *search, int64_t lines) {
     const int64_t beams = search->settings.beams, rows = search->step == 0 ? 1 : beams, at = search->step * search->rows;
@@ -175,9 +154,9 @@ static int64_t advance(struct search *search, int64_t lines) {
     const float *logits = model_step(search->model, lines, rows, search->tokens + at, parents);
     int64_t left = 0;
     if (beams > 1)
-        share(search, logits, lines * rows);
-    else if (search->settings.print_logits)
-        print_logits(logits, lines, search->vocabulary);
+        softmax(&search->exec, lines * rows, search->vocabulary, 1, logits, search->shares);
+    for (int64_t i = 0; i < lines && search->settings.print_logits; i++)
+        print_numbers(stdout, logits + i * search->vocabulary, search->vocabulary);
     for (int64_t i = 0; i < lines; i++) {
         struct line *line = &search->line[i];
         if (beams > 1 ? advance_beams(search, logits, line, i * rows, rows, left * beams)

@@ -1,9 +1,10 @@
 /* See task.h.  Settings are looked for in three places, of which the first one that has them counts. */
-#define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE 200809L /* strcasecmp */
 
 #include "task.h"
 #include "../checkpoint/checkpoint.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -34,21 +35,37 @@ static enum stopping stopping_in(const struct settings place[PLACES]) {
     return settings_flag(settings, field, false) ? STOP_EARLY : STOP_HEURISTIC;
 }
 
-/* The parameters of the translation into that language, by its code or its name in the prefix. */
-static struct settings find_parameters(const struct settings *config, const char *language, const char *prefix) {
-    static const char task[] = "translation_en_to_";
-    const size_t length = sizeof task - 1;
-    struct settings found = *config;
-    const char *name;
+/* Whether a task, "translation_en_to_fr", is called so, or its language is: by its code, or by the last word of its prefix,
+ * "translate English to French: ". */
+static bool is_called(const char *task, const json_t *parameters, const char *language) {
+    const char *code = strstr(task, "_to_"), *prefix = json_string_value(json_object_get(parameters, "prefix"));
+    size_t end = prefix ? strlen(prefix) : 0;
+    while (end > 0 && (isspace((unsigned char)prefix[end - 1]) || ispunct((unsigned char)prefix[end - 1])))
+        end--;
+    const size_t length = strlen(language);
+    const bool last = length > 0 && end > length && prefix[end - length - 1] == ' ';
+    return strcasecmp(task, language) == 0 || (code && strcasecmp(code + 4, language) == 0) ||
+           (last && strncasecmp(prefix + end - length, language, length) == 0);
+}
+
+/* The parameters of the one task that is called so; none if the checkpoint has no tasks. */
+static struct settings find_parameters(const struct settings *config, const char *language) {
+    const struct settings tasks = settings_object(config, "task_specific_params");
+    char names[1024] = "";
+    const char *name, *found = NULL;
     json_t *parameters;
-    found.json = NULL;
-    json_object_foreach(json_object_get(config->json, "task_specific_params"), name, parameters) {
-        const char *says = json_string_value(json_object_get(parameters, "prefix"));
-        if (strncmp(name, task, length) == 0 &&
-            (strcasecmp(name + length, language) == 0 || (says && strcasecmp(says, prefix) == 0)))
-            found.json = parameters;
+    bool twice = false;
+    json_object_foreach(tasks.json, name, parameters) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+        if (is_called(name, parameters, language)) {
+            twice = found;
+            found = name;
+        }
     }
-    return found;
+    if (json_object_size(tasks.json) > 0 && (!found || twice))
+        fail("%s: has %s for --to=%s, its tasks are %s", tasks.path, twice ? "more than one task" : "no task", language, names);
+    return settings_object(&tasks, found ? found : "");
 }
 
 /* What would make other tokens follow, and is not done here. */
@@ -71,9 +88,9 @@ struct task task_read(const char *folder, const char *language) {
     const int most_prefix = (int)sizeof task.prefix;
     if (snprintf(task.prefix, sizeof task.prefix, "translate English to %s: ", language) >= most_prefix)
         fail("--to=%s: is too long", language);
-    const struct settings place[PLACES] = {find_parameters(&config, language, task.prefix),
-                                           settings_open(folder, "generation_config.json"), config};
-    for (int i = 0; i < PLACES - 1; i++)
+    const struct settings place[PLACES] = {find_parameters(&config, language), settings_open(folder, "generation_config.json"),
+                                           config};
+    for (int i = 0; i < PLACES; i++)
         check_rest(&place[i]);
     const char *prefix = settings_string(&place[0], "prefix", NULL);
     if (prefix && snprintf(task.prefix, sizeof task.prefix, "%s", prefix) >= most_prefix)

@@ -68,6 +68,7 @@ def compare_bits(name, model, prompts):
     """All at once, all one after another, in parts, with other pages, drafts and kernels."""
     output = generate(model, prompts, "--tokens=12", "--logits")
     ways = [["--batch=1"], ["--batch=2", "--chunk=5"], ["--chunk=1"], ["--batch=3", "--chunk=1000"], ["--threads=1"]]
+    ways += [["--page-seed=1"], ["--page-seed=2", "--batch=3", "--chunk=50"], ["--page-seed=3", "--draft=" + model, "--batch=2"]]
     ways += [["--threads=3"], ["--draft=" + model], ["--draft=" + model, "--draft-tokens=7", "--batch=2", "--chunk=9"]]
     for way in ways:
         assert generate(model, prompts, "--tokens=12", "--logits", *way) == output, (name, way, "the bits depend on it")
@@ -104,7 +105,7 @@ def compare_all(folder, recorded):
         compare_bits(name, path, prompts)
     print(f"generate_test: {len(models)} tiny checkpoints have the reference's tokens; logits differ by {largest:.1e} at most")
     compare_drafts(models["GGUF f32"][0], [models["GGUF q4_0"][0], models["safetensors bf16"][0]], prompts)
-    print("generate_test: bits are the same for all batches, chunks, threads and instruction sets; text with drafts too")
+    print("generate_test: bits are the same for all batches, chunks, threads, orders of pages and instruction sets; text with drafts too")
 
 
 def tokens_of(model, lines):

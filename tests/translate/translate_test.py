@@ -164,12 +164,28 @@ def damage_index(damage):
     os.rename(damage.path("model-00001-of-00001.safetensors"), damage.path("model.safetensors"))
 
 
+def damage_task(damage):
+    """--to=LANGUAGE is the end of a task's name, the last word of its prefix, or all of its name."""
+    for language in "fr", "FR", "French", "french", "translation_en_to_fr":
+        assert damage.run("--to=" + language).stdout.decode() == "soixante et onze\n", language
+    for language in "English", "to", "ench", "translate", "r", "":
+        damage.refused(f"task_specific_params: has no task for --to={language}, its tasks are translation_en_to_fr", "--to=" + language)
+    params = json.loads(damage.content("config.json"))["task_specific_params"]
+    twice = {"translation_de_to_fr": params["translation_en_to_fr"], **params}
+    both = "translation_de_to_fr, translation_en_to_fr"
+    damage.config("has more than one task for --to=fr, its tasks are " + both, task_specific_params=twice)
+    damage.config("task_specific_params is not a JSON object", task_specific_params=[])
+    many = {f"task number {i}": {} for i in range(1000)}
+    damage.config("its tasks are task number 0, task number 1", task_specific_params=many)
+
+
 def damage_files():
     with tempfile.TemporaryDirectory() as folder:
         damage = Damage(TRANSLATE, MODEL, folder)
         assert damage.run().stdout.decode() == "soixante et onze\n"
         damage_each(damage)
         damage_index(damage)
+        damage_task(damage)
         damage.refused("--weights=f64", "--weights=f64")
         damage.refused("--threads=0", "--threads=0")
         damage.refused("--beams=0", "--beams=0")

@@ -1,4 +1,4 @@
-/* What the command lines of the examples have in common: the values of options, and progress on a terminal. */
+/* What the command lines of the examples have in common: options, and progress on a terminal. */
 #ifndef HEED_EXAMPLES_COMMAND_H
 #define HEED_EXAMPLES_COMMAND_H
 
@@ -7,10 +7,20 @@
 #include <stdint.h>
 #include <time.h>
 
-/* The value of --name=text; what is none ends the program. */
-int64_t option_integer(const char *name, const char *text, int64_t least, int64_t most);
-double option_number(const char *name, const char *text, double least, double most);
-enum heed_type option_weights(const char *text); /* f32, bf16, or int8: HEED_Q8_0 */
+/* --name, or --name=value, and where it goes: one of the pointers is set. */
+struct choice {
+    const char *name;
+    bool *flag;
+    const char **text;
+    int64_t *integer;
+    double *number;
+    int64_t least, most; /* of integer or number */
+};
+/* Reads all options, the last of which has no name, and returns the one argument that is none.  What is wrong ends the program,
+ * and so does --help. */
+const char *read_options(int argc, char **argv, const char *usage, const struct choice *choices);
+/* --weights=text: f32, bf16, or int8, which is HEED_Q8_0. */
+enum heed_type type_of_weights(const char *text);
 
 /* A line on standard error that is written over again and again, where that is a terminal.  Start it with progress_start. */
 struct progress {

@@ -1,0 +1,36 @@
+/* Keys and values of several sequences in pages, which have the same numbers in all layers; sequences that begin alike share them.
+ */
+#ifndef HEED_EXAMPLES_PAGES_H
+#define HEED_EXAMPLES_PAGES_H
+
+#include <heed.h>
+
+/* What is in the pages. */
+struct store {
+    struct heed_kv_cache kv; /* of layer 0; sizes, types and page_tokens are set before store_begin, like layers */
+    int64_t layers, page_bytes;
+};
+/* Room for so many pages, of which a sequence has up to pages_per_sequence.  The memory of a page is used when it is. */
+void store_begin(struct store *store, int64_t pages, int64_t pages_per_sequence);
+/* The table has the numbers of the pages of each sequence. */
+struct heed_kv_cache store_layer(const struct store *store, int64_t layer, const int32_t *table);
+int64_t pages_for(const struct store *store, int64_t tokens);
+
+/* Who has a page is counted, and only pages with one user are written to.  Begins as zero, but for the stores. */
+enum { MOST_STORES = 2 };
+struct pool {
+    struct store *store[MOST_STORES]; /* where pages of these numbers are; NULL: none */
+    int32_t *users;                   /* of each page */
+    int32_t *spare;                   /* the first `spares` are the pages that nobody has */
+    int64_t spares;
+};
+/* From now on there are so many pages, and nobody has any. */
+void pool_begin(struct pool *pool, int64_t pages);
+int32_t pool_take(struct pool *pool);
+/* Returns the page, which has one user more. */
+int32_t pool_share(struct pool *pool, int32_t page);
+void pool_leave(struct pool *pool, int32_t page);
+/* In place of a page that one of its users wants to write to: itself, or a copy if others have it too. */
+int32_t pool_own(struct pool *pool, int32_t page);
+
+#endif
