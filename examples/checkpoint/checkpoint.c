@@ -105,7 +105,7 @@ struct checkpoint checkpoint_open(const char *path) {
         snprintf(checkpoint.path, sizeof checkpoint.path, "%s", path);
         memcpy(checkpoint.shards->path, checkpoint.path, sizeof checkpoint.path);
         map(checkpoint.shards);
-        checkpoint.gguf = gguf_open(checkpoint.shards);
+        checkpoint.metadata = gguf_open(checkpoint.shards);
     } else if (sharded && !whole)
         open_shards(&checkpoint, path);
     else
@@ -125,17 +125,13 @@ static const struct shard *shard_of(const struct checkpoint *checkpoint, const c
 }
 
 bool checkpoint_has(const struct checkpoint *checkpoint, const char *name) {
-    if (checkpoint->gguf)
-        return gguf_has(checkpoint->gguf, name);
     const struct shard *shard = shard_of(checkpoint, name);
     return shard && json_object_get(shard->header, name);
 }
 
 struct tensor checkpoint_tensor(const struct checkpoint *checkpoint, const char *name, int64_t rows, int64_t columns) {
-    if (checkpoint->gguf)
-        return gguf_tensor(checkpoint->gguf, name, rows, columns);
     const struct shard *shard = shard_of(checkpoint, name);
     if (!shard)
         fail("%s: there is no tensor %s", checkpoint->path, name);
-    return safetensors_tensor(shard, name, rows, columns);
+    return shard_tensor(shard, name, rows, columns);
 }

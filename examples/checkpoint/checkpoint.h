@@ -35,19 +35,21 @@ const char *settings_string(const struct settings *settings, const char *field, 
 void settings_expect(const struct settings *settings, const char *field, const char *value);
 /* A field that is an object; all of its fields are missing if it is not there. */
 struct settings settings_object(const struct settings *settings, const char *field);
+/* A field that is an array; NULL if it is not there. */
+const json_t *settings_array(const struct settings *settings, const char *field);
 enum { SETTINGS_REQUIRED = -1 }; /* as `otherwise` of a number that cannot be negative */
 
 /* Reads a whole file; NULL if there is none.  A 0 follows its last byte. */
 char *file_read(const char *path, size_t *bytes);
 
 /* The tensors of a model, mapped: pages are read when they are used.  path is a folder with model.safetensors, or with
- * model.safetensors.index.json and the shards that it names, or it is a GGUF file (gguf.h reads its metadata). */
+ * model.safetensors.index.json and the shards that it names, or it is a GGUF file. */
 struct checkpoint {
     char path[4096]; /* of what names the tensors: the one file, or the index */
     struct shard *shards;
     int count;
-    json_t *index;     /* from the names of tensors to those of shards; NULL: there is one shard */
-    struct gguf *gguf; /* NULL: these are safetensors */
+    json_t *index;            /* from the names of tensors to those of shards; NULL: there is one shard */
+    struct settings metadata; /* of a GGUF file; json NULL: these are safetensors */
 };
 struct checkpoint checkpoint_open(const char *path);
 /* Gives back the memory of what has been read so far; what is used again is read again. */

@@ -1,8 +1,9 @@
-/* Tensors by name from mapped safetensors: 8 bytes with the length of the header, the header, the data.  See checkpoint.h. */
+/* Safetensors: 8 bytes with the length of the header, the header, the data; and tensors by name from any header.  See shard.h. */
 #include "checkpoint.h"
 #include "shard.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LENGTH_BYTES = 8 };
@@ -33,38 +34,57 @@ static int64_t element(const json_t *array, size_t i) {
     return number >= 0 && number <= 0x1p53 && number == (double)(int64_t)number ? (int64_t)number : -1;
 }
 
-static bool has_shape(const json_t *shape, int64_t rows, int64_t columns) {
-    if (rows > 0)
-        return json_array_size(shape) == 2 && element(shape, 0) == rows && element(shape, 1) == columns;
-    return json_array_size(shape) == 1 && element(shape, 0) == columns;
+static const struct storage storages[] = {{"F32", 0, HEED_F32, 1, 4},
+                                          {"F16", 1, HEED_F16, 1, 2},
+                                          {"BF16", 30, HEED_BF16, 1, 2},
+                                          {"Q8_0", 8, HEED_Q8_0, 32, 34},
+                                          {"Q4_0", 2, HEED_Q4_0, 32, 18}};
+enum { STORAGES = sizeof storages / sizeof *storages };
+
+const struct storage *storage_of_gguf(uint32_t number) {
+    for (int i = 0; i < STORAGES; i++)
+        if (storages[i].gguf == number)
+            return &storages[i];
+    return NULL;
 }
 
-struct tensor safetensors_tensor(const struct shard *shard, const char *name, int64_t rows, int64_t columns) {
-    static const char *const types[] = {[HEED_F32] = "F32", [HEED_BF16] = "BF16", [HEED_F16] = "F16"};
-    const char *path = shard->path;
-    const json_t *entry = json_object_get(shard->header, name);
-    if (!json_is_object(entry))
-        fail("%s: there is no tensor %s", path, name);
+static const struct storage *find_storage(const struct shard *shard, const char *name, const json_t *entry) {
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
-    unsigned type = HEED_F32;
-    while (type <= HEED_F16 && !(dtype && strcmp(dtype, types[type]) == 0))
-        type++;
-    if (type > HEED_F16)
-        fail("%s: %s: dtype is %s, must be F32, BF16 or F16", path, name, dtype ? dtype : "missing");
-    const json_t *shape = json_object_get(entry, "shape"), *offsets = json_object_get(entry, "data_offsets");
-    if (!has_shape(shape, rows, columns)) {
-        char *found = json_dumps(shape, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
-        fail("%s: %s: shape is %s, must be [%" PRId64 "%s%.0" PRId64 "]", path, name, found ? found : "missing",
-             rows > 0 ? rows : columns, rows > 0 ? "," : "", rows > 0 ? columns : 0);
-    }
-    const int64_t begin = element(offsets, 0), end = element(offsets, 1), width = type == HEED_F32 ? 4 : 2;
-    const int64_t count = rows > 0 ? rows : 1, room = shard->bytes / width / count;
-    if (json_array_size(offsets) != 2 || begin < 0 || end < begin || end > shard->bytes || columns > room ||
-        end - begin != count * columns * width)
+    for (int i = 0; i < STORAGES; i++)
+        if (dtype && strcmp(dtype, storages[i].name) == 0)
+            return &storages[i];
+    fail("%s: %s: dtype is %s, must be F32, BF16, F16, Q8_0 or Q4_0", shard->path, name, dtype ? dtype : "missing");
+}
+
+static void check_shape(const struct shard *shard, const char *name, const json_t *shape, int64_t rows, int64_t columns) {
+    const size_t dimensions = rows > 0 ? 2 : 1;
+    char found[256] = "";
+    if (json_array_size(shape) == dimensions && element(shape, dimensions - 1) == columns &&
+        (rows == 0 || element(shape, 0) == rows))
+        return;
+    for (size_t i = 0, used = 0; i < json_array_size(shape); used = strlen(found), i++)
+        snprintf(found + used, sizeof found - used, "%s%.17g", i > 0 ? "," : "", json_real_value(json_array_get(shape, i)));
+    if (rows == 0)
+        fail("%s: %s: shape is [%s], must be [%" PRId64 "]", shard->path, name, found, columns);
+    fail("%s: %s: shape is [%s], must be [%" PRId64 ",%" PRId64 "]", shard->path, name, found, rows, columns);
+}
+
+struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t rows, int64_t columns) {
+    const json_t *entry = json_object_get(shard->header, name), *offsets = json_object_get(entry, "data_offsets");
+    if (!json_is_object(entry))
+        fail("%s: there is no tensor %s", shard->path, name);
+    const struct storage *storage = find_storage(shard, name, entry);
+    check_shape(shard, name, json_object_get(entry, "shape"), rows, columns);
+    if (columns % storage->elements != 0)
+        fail("%s: %s: rows of %" PRId64 " have no whole blocks of %" PRId64, shard->path, name, columns, storage->elements);
+    const int64_t begin = element(offsets, 0), end = element(offsets, 1), width = storage->type == HEED_F32 ? 4 : 2;
+    const int64_t count = rows > 0 ? rows : 1, row = columns / storage->elements * storage->bytes;
+    if (json_array_size(offsets) != 2 || begin < 0 || end < begin || end > shard->bytes || (end - begin) / row != count ||
+        (end - begin) % row != 0)
         fail("%s: %s: data_offsets are %" PRId64 " and %" PRId64 ", which is not where its shape has room in %" PRId64
              " bytes of data",
-             path, name, begin, end, shard->bytes);
+             shard->path, name, begin, end, shard->bytes);
     if ((uintptr_t)(shard->data + begin) % (uintptr_t)width != 0)
-        fail("%s: %s: data_offsets begin at %" PRId64 ", where it is not aligned", path, name, begin);
-    return (struct tensor){.data = shard->data + begin, .rows = count, .columns = columns, .type = type};
+        fail("%s: %s: data_offsets begin at %" PRId64 ", where it is not aligned", shard->path, name, begin);
+    return (struct tensor){.data = shard->data + begin, .rows = count, .columns = columns, .type = storage->type};
 }

@@ -149,3 +149,10 @@ struct settings settings_object(const struct settings *settings, const char *fie
         fail("%s is not a JSON object", object.path);
     return object;
 }
+
+const json_t *settings_array(const struct settings *settings, const char *field) {
+    const json_t *value = find(settings, field);
+    if (value && !json_is_array(value))
+        fail("%s: %s is not an array", settings->path, field);
+    return value;
+}

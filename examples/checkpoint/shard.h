@@ -8,17 +8,26 @@ struct shard {
     char path[4096];
     unsigned char *file;
     int64_t file_bytes;
-    json_t *header;            /* of safetensors */
+    json_t *header;            /* name: {dtype, shape, data_offsets}, as safetensors have it */
     const unsigned char *data; /* what data_offsets count from */
     int64_t bytes;             /* there are so many */
 };
 
-/* Reads the header of a mapped file of safetensors. */
-void safetensors_open(struct shard *shard);
-struct tensor safetensors_tensor(const struct shard *shard, const char *name, int64_t rows, int64_t columns);
+/* How a type is stored. */
+struct storage {
+    const char *name; /* dtype */
+    uint32_t gguf;    /* its number in GGUF files */
+    enum heed_type type;
+    int64_t elements, bytes; /* of a block */
+};
+/* NULL: not one of ours. */
+const struct storage *storage_of_gguf(uint32_t number);
 
-struct gguf *gguf_open(const struct shard *shard);
-bool gguf_has(const struct gguf *gguf, const char *name);
-struct tensor gguf_tensor(const struct gguf *gguf, const char *name, int64_t rows, int64_t columns);
+/* Reads the header of a mapped file. */
+void safetensors_open(struct shard *shard);
+/* The same of a GGUF file, of which it returns the fields. */
+struct settings gguf_open(struct shard *shard);
+
+struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t rows, int64_t columns);
 
 #endif

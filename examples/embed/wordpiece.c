@@ -4,6 +4,7 @@
  * punctuation of Unicode 8, and so takes the few hundred that came later for letters. */
 #include "wordpiece.h"
 #include "../checkpoint/checkpoint.h"
+#include "../shared/table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,19 +15,18 @@
 enum { UNKNOWN, CLS, SEP, PAD, MASK, SPECIAL };
 enum { WORD_MOST = 100, POINT_BYTES = 4, PREFIX = 2 }; /* characters of a word; bytes of a character; of "##" */
 
-struct entry {
-    const char *text; /* NULL: free */
+struct special {
+    const char *text; /* of the settings; NULL: it has no token */
     size_t bytes;
     int32_t token;
 };
 
 struct wordpiece {
-    char *vocabulary;    /* the file, which entries point to */
-    struct entry *table; /* open addressing; mask + 1 is at least twice the number of tokens */
-    size_t mask;
+    char *vocabulary; /* the file, which keys of the table point to */
+    struct table table;
     int64_t size, most_tokens;
     bool lower, strip, ideographs;
-    struct entry special[SPECIAL];
+    struct special special[SPECIAL];
     utf8proc_uint8_t *clean; /* room for texts of up to `room` bytes, as they are decomposed */
     utf8proc_int32_t *points;
     size_t room;
@@ -41,18 +41,6 @@ struct reader {
     size_t bytes;
     int characters;
 };
-
-/* Where a text is in the table, or the free place where it would be (FNV-1a). */
-static struct entry *look_up(const struct wordpiece *wordpiece, const char *text, size_t bytes) {
-    uint64_t hash = 0xcbf29ce484222325;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
-    for (size_t i = hash ^ hash >> 32;; i++) {
-        struct entry *entry = &wordpiece->table[i & wordpiece->mask];
-        if (!entry->text || (entry->bytes == bytes && memcmp(entry->text, text, bytes) == 0))
-            return entry;
-    }
-}
 
 static void add_piece(struct reader *reader, int32_t token) {
     if (reader->count < reader->most)
@@ -69,12 +57,12 @@ static void end_word(struct reader *reader) {
         char *piece = reader->word + PREFIX + start - prefix;
         memcpy(piece, "##", prefix); /* over what has been read of the word */
         size_t end = reader->bytes;
-        const struct entry *entry = look_up(reader->wordpiece, piece, prefix + end - start);
-        while (!entry->text && --end > start)
-            entry = look_up(reader->wordpiece, piece, prefix + end - start);
-        if (!entry->text)
+        int32_t token = table_find(&reader->wordpiece->table, piece, prefix + end - start);
+        while (token < 0 && --end > start)
+            token = table_find(&reader->wordpiece->table, piece, prefix + end - start);
+        if (token < 0)
             break;
-        add_piece(reader, entry->token);
+        add_piece(reader, token);
         start = end;
     }
     if (start < reader->bytes) {
@@ -181,9 +169,9 @@ static void read_text(struct reader *reader, struct wordpiece *wordpiece, const 
 }
 
 /* The special token at the start of a text, or NULL. */
-static const struct entry *special_at(const struct wordpiece *wordpiece, const char *text, size_t bytes) {
+static const struct special *special_at(const struct wordpiece *wordpiece, const char *text, size_t bytes) {
     for (int i = 0; i < SPECIAL; i++) {
-        const struct entry *special = &wordpiece->special[i];
+        const struct special *special = &wordpiece->special[i];
         if (special->text && special->bytes <= bytes && memcmp(special->text, text, special->bytes) == 0)
             return special;
     }
@@ -195,7 +183,7 @@ int64_t wordpiece_encode(struct wordpiece *wordpiece, const char *text, size_t b
     add_piece(&reader, wordpiece->special[CLS].token);
     size_t start = 0;
     for (size_t i = 0; i < bytes;) {
-        const struct entry *special = special_at(wordpiece, text + i, bytes - i);
+        const struct special *special = special_at(wordpiece, text + i, bytes - i);
         if (special) {
             read_text(&reader, wordpiece, text + start, i - start);
             add_piece(&reader, special->token);
@@ -222,15 +210,12 @@ static void read_vocabulary(struct wordpiece *wordpiece, const char *path) {
         wordpiece->size += *at == '\n' || at + 1 == end;
     if (wordpiece->size > INT32_MAX / 2)
         fail("%s: has too many lines", path);
-    while (wordpiece->mask < 2 * (size_t)wordpiece->size)
-        wordpiece->mask = 2 * wordpiece->mask + 1;
-    wordpiece->table = allocate((int64_t)wordpiece->mask + 1, sizeof *wordpiece->table);
-    memset(wordpiece->table, 0, (wordpiece->mask + 1) * sizeof *wordpiece->table);
+    wordpiece->table = table_make(wordpiece->size);
     const char *line = wordpiece->vocabulary;
     for (int32_t token = 0; token < wordpiece->size; token++) {
         const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
         const size_t length = (size_t)(stop - line) - (stop > line && stop[-1] == '\r');
-        *look_up(wordpiece, line, length) = (struct entry){line, length, token};
+        table_add(&wordpiece->table, line, length, token);
         line = stop + 1;
     }
 }
@@ -240,8 +225,9 @@ static void find_special(struct wordpiece *wordpiece, const struct settings *set
     static const char *const names[] = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"};
     for (int i = 0; i < SPECIAL; i++) {
         const char *name = settings_string(settings, fields[i], names[i]);
-        wordpiece->special[i] = *look_up(wordpiece, name, strlen(name));
-        if (!wordpiece->special[i].text && i <= SEP)
+        const int32_t token = table_find(&wordpiece->table, name, strlen(name));
+        wordpiece->special[i] = (struct special){token < 0 ? NULL : name, strlen(name), token};
+        if (token < 0 && i <= SEP)
             fail("%s: has no %s, the %s", path, name, fields[i]);
     }
 }
@@ -261,7 +247,6 @@ struct wordpiece *wordpiece_open(const char *folder) {
     wordpiece->most_tokens = (int64_t)fmin(fmin(most, sentence_most), INT32_MAX);
     read_vocabulary(wordpiece, path);
     find_special(wordpiece, &tokenizer, path);
-    json_decref(tokenizer.json);
     json_decref(sentence.json);
     return wordpiece;
 }

@@ -1,51 +1,48 @@
 /* See config.h.  Sizes have limits that keep their products from overflowing. */
 #include "config.h"
-#include "../checkpoint/gguf.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 20, MOST_VOCABULARY = 1 << 30, NONE = SETTINGS_REQUIRED, FIELD_BYTES = 64 };
+enum { MOST = 1 << 20, MOST_VOCABULARY = 1 << 30, NONE = SETTINGS_REQUIRED };
 static const double two_pi = 6.283185307179586;
 
-/* Where sizes come from: config.json, or, if that is NULL, fields of a GGUF file that begin with the name of the architecture. */
+/* Where sizes come from: config.json, or fields of a GGUF file that begin with the name of the architecture. */
 struct source {
     const struct settings *settings;
-    const struct checkpoint *checkpoint;
-    const char *architecture;
+    const char *architecture; /* NULL: this is config.json */
+    char name[64];
 };
 
-static double read_number(const struct source *source, const char *json, const char *gguf, double least, double most,
-                          double otherwise) {
-    char name[FIELD_BYTES];
-    snprintf(name, sizeof name, "%s.%s", source->architecture, gguf);
-    return source->settings ? settings_number(source->settings, json, least, most, otherwise)
-                            : gguf_number(source->checkpoint, name, least, most, otherwise);
+static const char *name_of(struct source *source, const char *json, const char *gguf) {
+    if (!source->architecture)
+        return json;
+    snprintf(source->name, sizeof source->name, "%s.%s", source->architecture, gguf);
+    return source->name;
 }
 
-static int64_t read_size(const struct source *source, const char *json, const char *gguf, int64_t least, int64_t most,
-                         int64_t otherwise) {
-    char name[FIELD_BYTES];
-    snprintf(name, sizeof name, "%s.%s", source->architecture, gguf);
-    return source->settings ? settings_integer(source->settings, json, least, most, otherwise)
-                            : gguf_integer(source->checkpoint, name, least, most, otherwise);
+static int64_t size_of(struct source *source, const char *json, const char *gguf, int64_t least, int64_t most, int64_t otherwise) {
+    return settings_integer(source->settings, name_of(source, json, gguf), least, most, otherwise);
 }
 
-static void read_sizes(struct config *config, const struct source *source, int64_t tokens) {
-    config->vocabulary = read_size(source, "vocab_size", "vocab_size", 1, MOST_VOCABULARY, tokens);
-    config->width = read_size(source, "hidden_size", "embedding_length", 1, MOST, NONE);
-    config->inner = read_size(source, "intermediate_size", "feed_forward_length", 1, MOST, NONE);
-    config->layers = read_size(source, "num_hidden_layers", "block_count", 0, MOST, NONE);
-    config->heads = read_size(source, "num_attention_heads", "attention.head_count", 1, MOST, NONE);
-    config->kv_heads = read_size(source, "num_key_value_heads", "attention.head_count_kv", 1, MOST, config->heads);
-    config->head = read_size(source, "head_dim", "attention.key_length", 2, MOST, config->width / config->heads);
-    config->positions = read_size(source, "max_position_embeddings", "context_length", 1, MOST_VOCABULARY, 2048);
-    config->epsilon = (float)read_number(source, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 0, 1, 1e-6);
-    config->base = read_number(source, "rope_theta", "rope.freq_base", 1, 1e12, 10000);
-    const char *path = source->checkpoint->path;
+static double number_of(struct source *source, const char *json, const char *gguf, double least, double most, double otherwise) {
+    return settings_number(source->settings, name_of(source, json, gguf), least, most, otherwise);
+}
+
+static void read_sizes(struct config *config, struct source *source, int64_t tokens) {
+    config->vocabulary = size_of(source, "vocab_size", "vocab_size", 1, MOST_VOCABULARY, tokens);
+    config->width = size_of(source, "hidden_size", "embedding_length", 1, MOST, NONE);
+    config->inner = size_of(source, "intermediate_size", "feed_forward_length", 1, MOST, NONE);
+    config->layers = size_of(source, "num_hidden_layers", "block_count", 0, MOST, NONE);
+    config->heads = size_of(source, "num_attention_heads", "attention.head_count", 1, MOST, NONE);
+    config->kv_heads = size_of(source, "num_key_value_heads", "attention.head_count_kv", 1, MOST, config->heads);
+    config->head = size_of(source, "head_dim", "attention.key_length", 2, MOST, config->width / config->heads);
+    config->positions = size_of(source, "max_position_embeddings", "context_length", 1, MOST_VOCABULARY, 2048);
+    config->epsilon = (float)number_of(source, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 0, 1, 1e-6);
+    config->base = number_of(source, "rope_theta", "rope.freq_base", 1, 1e12, 10000);
+    const char *path = source->settings->path;
     if (config->heads % config->kv_heads != 0)
         fail("%s: %" PRId64 " key/value heads do not divide %" PRId64 " heads", path, config->kv_heads, config->heads);
     if (config->head < 2 || config->head % 2 != 0)
@@ -93,27 +90,25 @@ static void read_rope(struct config *config, const struct settings *settings) {
         fail("%s: rope_type is %s, must be default, linear or llama3", rope.path, type);
 }
 
-static void add_stop(struct config *config, const char *path, const char *field, double token) {
+static void add_stop(struct config *config, const struct settings *settings, const char *field, const json_t *value) {
+    const double token = json_is_real(value) ? json_real_value(value) : -1;
     if (!(token >= 0 && token < (double)config->vocabulary) || token != floor(token))
-        fail("%s: %s is %g, must be a token less than %" PRId64, path, field, token, config->vocabulary);
+        fail("%s: %s is %g, must be a token less than %" PRId64, settings->path, field, token, config->vocabulary);
     if (config->stops == MOST_STOPS)
-        fail("%s: %s: there are more than %d tokens that end a text", path, field, MOST_STOPS);
+        fail("%s: %s: there are more than %d tokens that end a text", settings->path, field, MOST_STOPS);
     config->stop[config->stops++] = (int32_t)token;
 }
 
-/* eos_token_id is a number or a list of them; generation_config.json knows better than config.json. */
-static void read_stops(struct config *config, const struct settings *settings) {
-    static const char field[] = "eos_token_id";
+/* The field is a number or a list of them. */
+static void read_stops(struct config *config, const struct settings *settings, const char *field) {
     const json_t *value = json_object_get(settings->json, field);
-    if (json_is_array(value))
-        for (size_t i = 0; i < json_array_size(value); i++)
-            add_stop(config, settings->path, field,
-                     json_is_real(json_array_get(value, i)) ? json_real_value(json_array_get(value, i)) : -1);
-    else if (value && !json_is_null(value))
-        add_stop(config, settings->path, field, json_is_real(value) ? json_real_value(value) : -1);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        add_stop(config, settings, field, json_array_get(value, i));
+    if (value && !json_is_null(value) && !json_is_array(value))
+        add_stop(config, settings, field, value);
 }
 
-static void read_json(struct config *config, const char *folder, const struct checkpoint *checkpoint) {
+static void read_json(struct config *config, const char *folder) {
     const struct settings settings = settings_open(folder, "config.json"),
                           generation = settings_open(folder, "generation_config.json");
     settings_require(&settings);
@@ -123,65 +118,58 @@ static void read_json(struct config *config, const char *folder, const struct ch
     settings_expect(&settings, "hidden_act", "silu");
     if (settings_flag(&settings, "mlp_bias", false) || settings_flag(&settings, "use_sliding_window", false))
         fail("%s: mlp_bias or use_sliding_window is true, must be false", settings.path);
-    read_sizes(config, &(struct source){&settings, checkpoint, type}, NONE);
+    read_sizes(config, &(struct source){.settings = &settings}, NONE);
     if (strcmp(type, "mistral") == 0) /* a window that is never full is none */
         settings_number(&settings, "sliding_window", (double)config->positions, 1e18, 1e18);
     config->tied = settings_flag(&settings, "tie_word_embeddings", false);
     read_rope(config, &settings);
-    read_stops(config, &generation);
+    read_stops(config, &generation, "eos_token_id"); /* which knows better */
     if (config->stops == 0)
-        read_stops(config, &settings);
+        read_stops(config, &settings, "eos_token_id");
 }
 
 /* Scaled frequencies are divided by a factor, or by one each: what Llama 3's scaling comes to. */
-static void read_gguf_rope(struct config *config, const struct source *source) {
+static void read_gguf_rope(struct config *config, struct source *source, const struct checkpoint *checkpoint) {
     static const char factors[] = "rope_freqs.weight";
-    const struct checkpoint *checkpoint = source->checkpoint;
-    const int64_t pairs = config->head / 2;
-    char name[FIELD_BYTES];
-    snprintf(name, sizeof name, "%s.rope.scaling.type", source->architecture);
-    const struct text type = gguf_text(checkpoint, name, "none");
-    const bool linear = text_is(type, "linear"), each = checkpoint_has(checkpoint, factors);
-    if (!linear && !text_is(type, "none"))
-        fail("%s: %s is %.*s, must be none or linear", checkpoint->path, name, text_shown(type), type.data);
-    if (read_size(source, "", "rope.dimension_count", 2, MOST, config->head) != config->head)
-        fail("%s: %s.rope.dimension_count must be the width of a head, %" PRId64, checkpoint->path, source->architecture,
-             config->head);
-    const double factor = linear ? read_number(source, "", "rope.scaling.factor", 1e-3, 1e6, NONE) : 1;
-    const struct tensor divisors = each ? checkpoint_tensor(checkpoint, factors, 0, pairs) : (struct tensor){.type = HEED_F32};
+    const char *type = settings_string(source->settings, name_of(source, NULL, "rope.scaling.type"), "none");
+    const bool linear = strcmp(type, "linear") == 0, each = checkpoint_has(checkpoint, factors);
+    if (!linear && strcmp(type, "none") != 0)
+        fail("%s: %s is %s, must be none or linear", checkpoint->path, source->name, type);
+    size_of(source, NULL, "rope.dimension_count", config->head, config->head, config->head);
+    if (!linear && !each)
+        return;
+    const double factor = linear ? number_of(source, NULL, "rope.scaling.factor", 1e-3, 1e6, NONE) : 1;
+    const struct tensor divisors =
+        each ? checkpoint_tensor(checkpoint, factors, 0, config->head / 2) : (struct tensor){.type = HEED_F32};
     if (divisors.type != HEED_F32)
         fail("%s: %s is not of floats", checkpoint->path, factors);
-    if (linear || each)
-        config->frequencies = base_frequencies(config);
-    for (int64_t i = 0; i < pairs && config->frequencies; i++)
+    config->frequencies = base_frequencies(config);
+    for (int64_t i = 0; i < config->head / 2; i++)
         config->frequencies[i] /= (float)factor * (each ? ((const float *)divisors.data)[i] : 1);
 }
 
 static void read_gguf(struct config *config, const struct checkpoint *checkpoint) {
-    static const char *const stops[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"};
-    const struct text architecture = gguf_text(checkpoint, "general.architecture", "missing");
-    const bool qwen2 = text_is(architecture, "qwen2");
-    if (!qwen2 && !text_is(architecture, "llama"))
-        fail("%s: general.architecture is %.*s, must be llama or qwen2", checkpoint->path, text_shown(architecture),
-             architecture.data);
-    const struct source source = {NULL, checkpoint, qwen2 ? "qwen2" : "llama"};
-    int64_t tokens;
-    free(gguf_texts(checkpoint, "tokenizer.ggml.tokens", &tokens));
+    const struct settings *metadata = &checkpoint->metadata;
+    const char *architecture = settings_string(metadata, "general.architecture", "missing");
+    const bool qwen2 = strcmp(architecture, "qwen2") == 0;
+    if (!qwen2 && strcmp(architecture, "llama") != 0)
+        fail("%s: general.architecture is %s, must be llama or qwen2", checkpoint->path, architecture);
+    struct source source = {.settings = metadata, .architecture = architecture};
+    const int64_t tokens = (int64_t)json_array_size(settings_array(metadata, "tokenizer.ggml.tokens"));
     read_sizes(config, &source, tokens > 0 ? tokens : NONE);
     config->interleaved = !qwen2;
     config->tied = !checkpoint_has(checkpoint, "output.weight");
-    read_gguf_rope(config, &source);
-    for (int i = 0; i < 2; i++)
-        if (gguf_has_field(checkpoint, stops[i]))
-            add_stop(config, checkpoint->path, stops[i], gguf_number(checkpoint, stops[i], 0, MOST_VOCABULARY, NONE));
+    read_gguf_rope(config, &source, checkpoint);
+    read_stops(config, metadata, "tokenizer.ggml.eos_token_id");
+    read_stops(config, metadata, "tokenizer.ggml.eot_token_id");
 }
 
 struct config config_read(const char *path, const struct checkpoint *checkpoint) {
     struct config config = {.width = 0};
-    if (checkpoint->gguf)
+    if (checkpoint->metadata.json)
         read_gguf(&config, checkpoint);
     else
-        read_json(&config, path, checkpoint);
+        read_json(&config, path);
     return config;
 }
 

@@ -133,7 +133,7 @@ static struct prompt *read_prompts(const struct config *config, const struct voc
 static void print_text(const struct output *output, int32_t token, FILE *stream) {
     const struct vocabulary *vocabulary = output->vocabulary;
     const struct text piece = vocabulary->piece[token];
-    for (int64_t i = 0; i < piece.bytes && !vocabulary->hidden[token]; i++)
+    for (size_t i = 0; i < piece.bytes && !vocabulary->hidden[token]; i++)
         if (piece.data[i] == '\n' && output->prompts > 1)
             fputs("\\n", stream);
         else

@@ -61,7 +61,7 @@ struct model *model_open(const char *path, const enum heed_type *weights, const 
     model->config = config_read(path, checkpoint);
     struct reader reader = {.checkpoint = checkpoint,
                             .exec = &model->exec,
-                            .aliases = checkpoint->gguf ? gguf_names : NULL,
+                            .aliases = checkpoint->metadata.json ? gguf_names : NULL,
                             .stored = !weights,
                             .type = weights ? *weights : HEED_F32};
     const char *words = "model.embed_tokens", *head = config->tied ? words : "lm_head";
@@ -70,7 +70,7 @@ struct model *model_open(const char *path, const enum heed_type *weights, const 
     model->head = read_linear(&reader, head, config->vocabulary, config->width);
     model->layer = allocate(config->layers, sizeof *model->layer);
     for (int64_t i = 0; i < config->layers; i++) {
-        reader_enter(&reader, checkpoint->gguf ? "blk.%" PRId64 "." : "model.layers.%" PRId64 ".", i);
+        reader_enter(&reader, checkpoint->metadata.json ? "blk.%" PRId64 "." : "model.layers.%" PRId64 ".", i);
         model->layer[i] = read_layer(config, &reader);
         checkpoint_release(checkpoint); /* its weights are packed now */
     }

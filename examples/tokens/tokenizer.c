@@ -23,9 +23,10 @@ static int64_t bytes_of_character(const struct vocabulary *vocabulary, const cha
 static void look_at(const struct vocabulary *vocabulary, const char *text, struct symbol *symbol) {
     const int32_t pair[2] = {symbol[0].token, symbol[1].token};
     const int32_t rank = vocabulary->pair ? table_find(&vocabulary->pairs, pair, sizeof pair) : -1;
-    symbol->merged = vocabulary->pair ? rank < 0 ? -1 : vocabulary->merged[rank]
-                                      : table_find(&vocabulary->tokens, text + symbol->start, symbol[2].start - symbol->start);
-    symbol->rank = symbol->merged < 0 ? INFINITY : vocabulary->pair ? rank : -(double)vocabulary->score[symbol->merged];
+    symbol->merged = vocabulary->pair
+                         ? rank < 0 ? -1 : vocabulary->merged[rank]
+                         : table_find(&vocabulary->tokens, text + symbol->start, (size_t)(symbol[2].start - symbol->start));
+    symbol->rank = symbol->merged < 0 ? INFINITY : vocabulary->pair ? rank : -vocabulary->score[symbol->merged];
 }
 
 /* Characters, of which there are `count`, and then again and again the first two neighbours of the least rank become one. */
@@ -53,13 +54,13 @@ static int64_t merge(const struct vocabulary *vocabulary, const char *text, stru
 /* The tokens of a word, or of a text without special tokens; what has none becomes bytes. */
 static int64_t encode_word(const struct vocabulary *vocabulary, const char *text, int64_t bytes, int32_t *tokens) {
     int64_t count = 0, written = 0;
-    *tokens = vocabulary->whole_words ? table_find(&vocabulary->tokens, text, bytes) : -1;
+    *tokens = vocabulary->whole_words ? table_find(&vocabulary->tokens, text, (size_t)bytes) : -1;
     if (*tokens >= 0)
         return 1;
     struct symbol *symbol = allocate(bytes + 1, sizeof *symbol);
     for (int64_t at = 0; at < bytes; count++) {
         const int64_t size = bytes_of_character(vocabulary, text + at, bytes - at);
-        symbol[count] = (struct symbol){.start = at, .token = table_find(&vocabulary->tokens, text + at, size)};
+        symbol[count] = (struct symbol){.start = at, .token = table_find(&vocabulary->tokens, text + at, (size_t)size)};
         at += size;
     }
     symbol[count] = (struct symbol){.start = bytes, .token = -1};
@@ -101,7 +102,7 @@ static int32_t find_special(const struct vocabulary *vocabulary, const char *tex
     for (int64_t i = 0; i < vocabulary->specials; i++) {
         const int32_t token = vocabulary->special[i];
         const struct text *piece = &vocabulary->piece[token];
-        if (piece->bytes <= bytes && memcmp(piece->data, text, (size_t)piece->bytes) == 0 &&
+        if (piece->bytes <= (size_t)bytes && memcmp(piece->data, text, piece->bytes) == 0 &&
             (found < 0 || piece->bytes > vocabulary->piece[found].bytes))
             found = token;
     }
@@ -119,7 +120,7 @@ int64_t tokenizer_encode(const struct vocabulary *vocabulary, const char *text, 
         }
         count += encode_text(vocabulary, text + start, at - start, tokens + count);
         tokens[count++] = special;
-        start = at += vocabulary->piece[special].bytes;
+        start = at += (int64_t)vocabulary->piece[special].bytes;
     }
     return count + encode_text(vocabulary, text + start, bytes - start, tokens + count);
 }

@@ -2,24 +2,20 @@
 #ifndef HEED_EXAMPLES_VOCABULARY_H
 #define HEED_EXAMPLES_VOCABULARY_H
 
-#include "../checkpoint/gguf.h"
+#include "../checkpoint/checkpoint.h"
+#include "../shared/table.h"
 #include "split.h"
 
-/* From bytes to numbers: open addressing; mask + 1 is at least twice the number of entries. */
-struct table {
-    struct entry {
-        struct text key; /* data NULL: free */
-        int32_t value;
-    } * entry;
-    size_t mask;
+/* Bytes, without a 0 after them. */
+struct text {
+    const char *data;
+    size_t bytes;
 };
-/* -1: not there. */
-int32_t table_find(const struct table *table, const void *key, int64_t bytes);
 
 enum { BYTES = 256, CHARACTERS = 324, MOST_FIRST = 4 }; /* characters: those that bytes are written as have smaller numbers */
 
 /* Two kinds: byte-level, where text is split into words, and the bytes of each are merged in the order of `pairs` (Radford et al.
- * 2019); and SentencePiece's, where the characters of all of it are, in that order or by the scores of what they give. */
+ * 2019); and SentencePiece's, where the characters of all of it are, by the scores of what they give. */
 struct vocabulary {
     const char *path;
     int64_t size;
@@ -27,7 +23,7 @@ struct vocabulary {
     struct table tokens, pairs;
     int32_t (*pair)[2];           /* what may be merged, in this order; NULL: by score */
     int32_t *merged;              /* [pairs] */
-    float *score;                 /* [size] */
+    double *score;                /* [size] */
     bool byte_level, whole_words; /* whole_words: a word that is a token is not merged together */
     bool spaced;                  /* a blank is put before text, each between special tokens */
     enum split split;
