@@ -26,8 +26,8 @@ struct state {
     const struct generation *options;
     const struct prompt *prompts;
     int64_t next, count; /* of prompts */
-    int64_t vocabulary, pages_per_sequence, slots;
-    struct sequence *slot;
+    int64_t vocabulary;
+    struct sequence *slot, *end; /* sequences that go on at once, and where they end */
     struct batch batch;
     struct pool pool;
     float *probabilities;
@@ -43,12 +43,10 @@ static void start_batch(struct batch *batch) {
 static void add(struct state *state, struct sequence *sequence, int which, int64_t end, int64_t rows) {
     struct batch *batch = &state->batch;
     const int64_t i = batch->sequences++, begin = sequence->done[which], start = batch->starts[i], count = end - begin;
-    if (begin / PAGE_TOKENS < sequence->pages)
-        sequence->page[begin / PAGE_TOKENS] = pool_own(&state->pool, sequence->page[begin / PAGE_TOKENS]);
-    while (sequence->pages * PAGE_TOKENS < end)
-        sequence->page[sequence->pages++] = pool_take(&state->pool);
+    sequence->pages = pages_extend(&state->pool, sequence->page, sequence->pages, begin, end);
     memcpy(batch->tokens + start, sequence->tokens + begin, (size_t)count * sizeof *batch->tokens);
-    memcpy(batch->page + i * state->pages_per_sequence, sequence->page, (size_t)sequence->pages * sizeof *batch->page);
+    memcpy(batch->page + i * state->pool.store[MODEL]->kv.table_stride, sequence->page,
+           (size_t)sequence->pages * sizeof *batch->page);
     batch->positions[i] = begin;
     batch->starts[i + 1] = start + count;
     sequence->row = rows > 0 ? batch->rows : NONE;
@@ -67,8 +65,7 @@ static int64_t common_tokens(const struct sequence *a, const struct sequence *b)
 /* The one that begins most like this one, if any does. */
 static void find_leader(struct state *state, struct sequence *sequence) {
     sequence->common = LEAST_COMMON - 1;
-    for (int64_t i = 0; i < state->slots; i++) {
-        struct sequence *other = &state->slot[i];
+    for (struct sequence *other = state->slot; other < state->end; other++) {
         const int64_t common = other->active && other != sequence && !other->leader ? common_tokens(other, sequence) : 0;
         if (common > sequence->common) {
             sequence->leader = other;
@@ -99,8 +96,8 @@ static void fork(struct state *state, struct sequence *sequence) {
     int64_t common = sequence->common < leader->done[MODEL] ? sequence->common : leader->done[MODEL];
     if (state->options->draft && leader->done[DRAFT] < common)
         common = leader->done[DRAFT];
-    for (; sequence->pages * PAGE_TOKENS < common; sequence->pages++)
-        sequence->page[sequence->pages] = pool_share(&state->pool, leader->page[sequence->pages]);
+    sequence->pages = pages_for(state->pool.store[MODEL], common);
+    pages_share(&state->pool, sequence->page, leader->page, sequence->pages);
     sequence->done[MODEL] = sequence->done[DRAFT] = common;
     sequence->leader = NULL;
 }
@@ -120,8 +117,7 @@ static void propose(struct state *state) {
     const struct generation *options = state->options;
     for (int64_t k = 0; k < options->proposals; k++) {
         start_batch(&state->batch);
-        for (int64_t i = 0; i < state->slots; i++) {
-            struct sequence *sequence = &state->slot[i];
+        for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
             sequence->row = NONE;
             if (is_ready(sequence) && sequence->count + k + 1 < sequence->most)
                 add(state, sequence, DRAFT, sequence->count + k, 1);
@@ -129,8 +125,7 @@ static void propose(struct state *state) {
         if (state->batch.rows == 0)
             return;
         const float *logits = model_run(options->draft, &state->batch);
-        for (int64_t i = 0; i < state->slots; i++) {
-            struct sequence *sequence = &state->slot[i];
+        for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
             if (sequence->row == NONE)
                 continue;
             float *probabilities = sequence->proposals + k * state->vocabulary;
@@ -146,8 +141,7 @@ static const float *compute(struct state *state) {
     const struct generation *options = state->options;
     int64_t room = options->chunk;
     start_batch(&state->batch);
-    for (int64_t i = 0; i < state->slots; i++) {
-        struct sequence *sequence = &state->slot[i];
+    for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
         const int64_t rest = sequence->count - sequence->done[MODEL], taken = rest < room ? rest : room;
         sequence->row = NONE;
         sequence->filling = sequence->active && !sequence->leader && !is_ready(sequence) && taken > 0;
@@ -164,8 +158,7 @@ static const float *compute(struct state *state) {
 /* The draft keeps up with prompts. */
 static void follow(struct state *state) {
     start_batch(&state->batch);
-    for (int64_t i = 0; i < state->slots; i++) {
-        struct sequence *sequence = &state->slot[i];
+    for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
         const int64_t row = sequence->row;
         if (sequence->filling)
             add(state, sequence, DRAFT, sequence->done[MODEL], 0);
@@ -199,21 +192,19 @@ static void choose(struct state *state, struct sequence *sequence, const float *
 
 /* Before pages are dropped, those who wait for them get their share. */
 static void settle(struct state *state, const float *logits) {
-    for (int64_t i = 0; i < state->slots; i++)
-        if (state->slot[i].row != NONE)
-            choose(state, &state->slot[i], logits + state->slot[i].row * state->vocabulary);
-    for (int64_t i = 0; i < state->slots; i++) {
-        struct sequence *sequence = &state->slot[i];
+    for (struct sequence *sequence = state->slot; sequence < state->end; sequence++)
+        if (sequence->row != NONE)
+            choose(state, sequence, logits + sequence->row * state->vocabulary);
+    for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
         const struct sequence *leader = sequence->leader;
         if (leader && (leader->done[MODEL] >= sequence->common || !leader->active))
             fork(state, sequence);
     }
-    for (int64_t i = 0; i < state->slots; i++) {
-        struct sequence *sequence = &state->slot[i];
+    for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
         if (sequence->active || sequence->pages == 0)
             continue;
-        while (sequence->pages > 0)
-            pool_leave(&state->pool, sequence->page[--sequence->pages]);
+        pages_leave(&state->pool, sequence->page, sequence->pages);
+        sequence->pages = 0;
         state->options->end(state->options->context, sequence->prompt);
     }
 }
@@ -229,43 +220,38 @@ static void shuffle(struct pool *pool, int64_t seed) {
     }
 }
 
-static int64_t most_pages(const struct state *state) {
+/* Tokens of the longest sequence. */
+static int64_t most_tokens(const struct state *state) {
+    const int64_t positions = model_config(state->options->model)->positions;
     int64_t most = 0;
     for (int64_t i = 0; i < state->count; i++)
         most = state->prompts[i].count > most ? state->prompts[i].count : most;
     most += state->options->tokens;
-    const int64_t positions = model_config(state->options->model)->positions;
-    return ((most < positions ? most : positions) + PAGE_TOKENS - 1) / PAGE_TOKENS;
+    return most < positions ? most : positions;
 }
 
-static void make_slots(struct state *state) {
+static void make_room(struct state *state, int64_t slots) {
     const struct generation *options = state->options;
-    const int64_t slots = state->slots, room = state->pages_per_sequence * PAGE_TOKENS;
-    state->slot = allocate(slots, sizeof *state->slot);
-    for (int64_t i = 0; i < slots; i++) {
-        state->slot[i] = (struct sequence){.active = false};
-        state->slot[i].tokens = allocate(room, sizeof *state->slot->tokens);
-        state->slot[i].page = allocate(state->pages_per_sequence, sizeof *state->slot->page);
-        state->slot[i].proposals = allocate(options->proposals * state->vocabulary, sizeof *state->slot->proposals);
-    }
-}
-
-static void make_room(struct state *state) {
-    const struct generation *options = state->options;
-    const int64_t slots = state->slots, pages = slots * state->pages_per_sequence;
+    const int64_t room = most_tokens(state), pages = (room + PAGE_TOKENS - 1) / PAGE_TOKENS;
     const int64_t rows = slots * (options->proposals + 1), tokens = options->chunk + rows;
     struct batch *batch = &state->batch;
     batch->starts = allocate(slots + 1, sizeof *batch->starts);
     batch->positions = allocate(slots, sizeof *batch->positions);
     batch->tokens = allocate(tokens, sizeof *batch->tokens);
-    batch->page = allocate(pages, sizeof *batch->page);
+    batch->page = allocate(slots * pages, sizeof *batch->page);
     batch->row = allocate(rows, sizeof *batch->row);
     state->probabilities = allocate(state->vocabulary, sizeof *state->probabilities);
     state->order = allocate(state->vocabulary, sizeof *state->order);
-    state->pool.store[MODEL] = model_make_room(options->model, tokens, rows, pages, state->pages_per_sequence);
+    state->slot = allocate(slots, sizeof *state->slot);
+    state->end = state->slot + slots;
+    for (struct sequence *sequence = state->slot; sequence < state->end; sequence++)
+        *sequence = (struct sequence){.tokens = allocate(room, sizeof *sequence->tokens),
+                                      .page = allocate(pages, sizeof *sequence->page),
+                                      .proposals = allocate(options->proposals * state->vocabulary, sizeof(float))};
+    state->pool.store[MODEL] = model_make_room(options->model, tokens, rows, slots * pages, pages);
     if (options->draft)
-        state->pool.store[DRAFT] = model_make_room(options->draft, tokens, rows, pages, state->pages_per_sequence);
-    pool_begin(&state->pool, pages);
+        state->pool.store[DRAFT] = model_make_room(options->draft, tokens, rows, slots * pages, pages);
+    pool_begin(&state->pool, slots * pages);
     if (options->page_seed)
         shuffle(&state->pool, options->page_seed);
 }
@@ -273,21 +259,18 @@ static void make_room(struct state *state) {
 /* Prompts that wait take the slots that are free; false: all is done. */
 static bool fill_slots(struct state *state) {
     bool active = false;
-    for (int64_t i = 0; i < state->slots; i++) {
-        if (!state->slot[i].active && state->next < state->count)
-            start_sequence(state, &state->slot[i]);
-        active |= state->slot[i].active;
+    for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
+        if (!sequence->active && state->next < state->count)
+            start_sequence(state, sequence);
+        active |= sequence->active;
     }
     return active;
 }
 
 void generate(const struct generation *generation, const struct prompt *prompts, int64_t count) {
     struct state state = {.options = generation, .prompts = prompts, .count = count};
-    state.slots = count < generation->slots ? count : generation->slots;
     state.vocabulary = model_config(generation->model)->vocabulary;
-    state.pages_per_sequence = most_pages(&state);
-    make_slots(&state);
-    make_room(&state);
+    make_room(&state, count < generation->slots ? count : generation->slots);
     while (fill_slots(&state)) {
         if (generation->draft)
             propose(&state);

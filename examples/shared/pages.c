@@ -36,20 +36,21 @@ void pool_begin(struct pool *pool, int64_t pages) {
     pool->spares = pages;
 }
 
-int32_t pool_take(struct pool *pool) {
+static int32_t take(struct pool *pool) {
     const int32_t page = pool->spare[--pool->spares];
     pool->users[page] = 1;
     return page;
 }
 
-int32_t pool_share(struct pool *pool, int32_t page) {
-    pool->users[page]++;
-    return page;
+void pages_share(struct pool *pool, int32_t *row, const int32_t *other, int64_t pages) {
+    for (int64_t i = 0; i < pages; i++)
+        pool->users[row[i] = other[i]]++;
 }
 
-void pool_leave(struct pool *pool, int32_t page) {
-    if (--pool->users[page] == 0)
-        pool->spare[pool->spares++] = page;
+void pages_leave(struct pool *pool, const int32_t *row, int64_t pages) {
+    for (int64_t i = 0; i < pages; i++)
+        if (--pool->users[row[i]] == 0)
+            pool->spare[pool->spares++] = row[i];
 }
 
 /* What is in all layers of a page, in another one as well. */
@@ -60,12 +61,20 @@ static void copy(const struct store *store, int32_t from, int32_t to) {
     }
 }
 
-int32_t pool_own(struct pool *pool, int32_t page) {
-    if (pool->users[page] == 1)
-        return page;
-    pool_leave(pool, page);
-    const int32_t own = pool_take(pool);
+static int32_t take_copy(struct pool *pool, int32_t page) {
+    const int32_t own = take(pool);
     for (int i = 0; i < MOST_STORES && pool->store[i]; i++)
         copy(pool->store[i], page, own);
     return own;
+}
+
+int64_t pages_extend(struct pool *pool, int32_t *row, int64_t pages, int64_t begin, int64_t end) {
+    const int64_t first = begin / pool->store[0]->kv.page_tokens, needed = pages_for(pool->store[0], end);
+    if (first < pages && pool->users[row[first]] > 1) {
+        pages_leave(pool, row + first, 1);
+        row[first] = take_copy(pool, row[first]);
+    }
+    for (; pages < needed; pages++)
+        row[pages] = take(pool);
+    return pages;
 }

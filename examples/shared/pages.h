@@ -26,11 +26,12 @@ struct pool {
 };
 /* From now on there are so many pages, and nobody has any. */
 void pool_begin(struct pool *pool, int64_t pages);
-int32_t pool_take(struct pool *pool);
-/* Returns the page, which has one user more. */
-int32_t pool_share(struct pool *pool, int32_t page);
-void pool_leave(struct pool *pool, int32_t page);
-/* In place of a page that one of its users wants to write to: itself, or a copy if others have it too. */
-int32_t pool_own(struct pool *pool, int32_t page);
+
+/* The pages of a sequence, which are its row of the table, begin as the first of another's: both have them now. */
+void pages_share(struct pool *pool, int32_t *row, const int32_t *other, int64_t pages);
+void pages_leave(struct pool *pool, const int32_t *row, int64_t pages);
+/* A sequence that has so many pages is about to write its tokens begin ... end - 1: takes what it has no page for, and a copy in
+ * place of a page that others have too.  Returns how many pages it has then. */
+int64_t pages_extend(struct pool *pool, int32_t *row, int64_t pages, int64_t begin, int64_t end);
 
 #endif

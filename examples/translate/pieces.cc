@@ -3,6 +3,7 @@
 
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -32,8 +33,7 @@ int64_t pieces_encode(const struct pieces *pieces, const char *prefix, const cha
         *ids = static_cast<int32_t *>(std::malloc((found.size() + 1) * sizeof **ids));
         if (!*ids)
             return -1;
-        for (size_t i = 0; i < found.size(); i++)
-            (*ids)[i] = found[i];
+        std::copy(found.begin(), found.end(), *ids);
         return static_cast<int64_t>(found.size());
     } catch (...) {
         return -1;

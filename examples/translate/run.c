@@ -139,22 +139,19 @@ static void keep_rows(struct model *model, int64_t rows, const int32_t *parents)
     model->pages = model->before;
     model->before = before;
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < count; j++)
-            model->pages[i * stride + j] = pool_share(&model->pool, before[parents[i] * stride + j]);
+        pages_share(&model->pool, model->pages + i * stride, before + parents[i] * stride, count);
     for (int64_t i = 0; i < model->rows; i++)
-        for (int64_t j = 0; j < count; j++)
-            pool_leave(&model->pool, before[i * stride + j]);
+        pages_leave(&model->pool, before + i * stride, count);
 }
 
 /* Each row gets a place for one token more.  Nothing is copied but the last page of a row that goes on as several ones, if it is
  * not full, once for each but one: in beam search of four beams with t5-base's shape that is one row in six, of 16 tokens at most,
  * which is little beside the weights that each step reads. */
 static void lengthen(struct model *model, int64_t rows) {
-    const int64_t tokens = model->self.kv.page_tokens, last = model->tokens / tokens;
+    const int64_t tokens = model->tokens, pages = pages_for(&model->self, tokens);
     for (int64_t i = 0; i < rows; i++) {
-        int32_t *page = &model->pages[i * model->self.kv.table_stride + last];
-        *page = model->tokens % tokens == 0 ? pool_take(&model->pool) : pool_own(&model->pool, *page);
-        model->positions[i] = model->tokens;
+        pages_extend(&model->pool, model->pages + i * model->self.kv.table_stride, pages, tokens, tokens + 1);
+        model->positions[i] = tokens;
     }
     model->rows = rows;
     model->tokens++;

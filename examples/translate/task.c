@@ -1,10 +1,9 @@
 /* See task.h.  Settings are looked for in three places, of which the first one that has them counts. */
-#define _POSIX_C_SOURCE 200809L /* strcasecmp */
+#define _GNU_SOURCE /* strcasestr */
 
 #include "task.h"
 #include "../checkpoint/checkpoint.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -35,17 +34,14 @@ static enum stopping stopping_in(const struct settings place[PLACES]) {
     return settings_flag(settings, field, false) ? STOP_EARLY : STOP_HEURISTIC;
 }
 
-/* Whether a task, "translation_en_to_fr", is called so, or its language is: by its code, or by the last word of its prefix,
- * "translate English to French: ". */
+/* Whether a task, "translation_en_to_fr", is called so, or its language is: by its code, or in its prefix, "translate English to
+ * French: ". */
 static bool is_called(const char *task, const json_t *parameters, const char *language) {
     const char *code = strstr(task, "_to_"), *prefix = json_string_value(json_object_get(parameters, "prefix"));
-    size_t end = prefix ? strlen(prefix) : 0;
-    while (end > 0 && (isspace((unsigned char)prefix[end - 1]) || ispunct((unsigned char)prefix[end - 1])))
-        end--;
-    const size_t length = strlen(language);
-    const bool last = length > 0 && end > length && prefix[end - length - 1] == ' ';
+    char ending[128];
+    snprintf(ending, sizeof ending, " to %s:", language);
     return strcasecmp(task, language) == 0 || (code && strcasecmp(code + 4, language) == 0) ||
-           (last && strncasecmp(prefix + end - length, language, length) == 0);
+           (prefix && strcasestr(prefix, ending));
 }
 
 /* The parameters of the one task that is called so; none if the checkpoint has no tasks. */
