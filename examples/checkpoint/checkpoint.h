@@ -19,6 +19,10 @@ extern const char *program_name;
 void *allocate(int64_t count, size_t size);
 /* The same, in place of other memory, or of NULL. */
 void *renew(void *memory, int64_t count, size_t size);
+/* What these gave, or file_read did. */
+void release(void *memory);
+/* Reads a whole file; NULL if there is none.  A 0 follows its last byte. */
+char *file_read(const char *path, size_t *bytes);
 
 /* A file of settings.  Strings and values live as long as it; a field that is not there, or null, has the value `otherwise`. */
 struct settings {
@@ -39,9 +43,6 @@ struct settings settings_object(const struct settings *settings, const char *fie
 const json_t *settings_array(const struct settings *settings, const char *field);
 enum { SETTINGS_REQUIRED = -1 }; /* as `otherwise` of a number that cannot be negative */
 
-/* Reads a whole file; NULL if there is none.  A 0 follows its last byte. */
-char *file_read(const char *path, size_t *bytes);
-
 /* The tensors of a model, mapped: pages are read when they are used.  path is a folder with model.safetensors, or with
  * model.safetensors.index.json and the shards that it names, or it is a GGUF file. */
 struct checkpoint {
@@ -54,6 +55,9 @@ struct checkpoint {
 struct checkpoint checkpoint_open(const char *path);
 /* Gives back the memory of what has been read so far; what is used again is read again. */
 void checkpoint_release(const struct checkpoint *checkpoint);
+
+/* Whether the library may be given a spiece.model: it trusts a part of what is in it. */
+void spiece_check(const char *path, const char *file, size_t bytes);
 
 /* F32, BF16, F16, and in a GGUF file Q8_0 and Q4_0; aligned as heed wants it. */
 struct tensor {

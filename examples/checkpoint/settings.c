@@ -1,70 +1,9 @@
-/* Settings in JSON, and what all of checkpoint/ stands on: messages, memory, files.  See checkpoint.h. */
-#define _DEFAULT_SOURCE
-
+/* Settings in JSON.  See checkpoint.h. */
 #include "checkpoint.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-const char *program_name = "example";
-
-void fail(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fflush(stdout);
-    fprintf(stderr, "%s: ", program_name);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
-    va_end(arguments);
-    exit(EXIT_FAILURE);
-}
-
-/* Large memory is asked for in huge pages: the first touch of small ones is a third of the time in which weights are read. */
-void *allocate(int64_t count, size_t size) {
-    const size_t line = 64, huge = (size_t)1 << 21;
-    void *memory = NULL;
-    if (count >= 0 && (uint64_t)count <= (SIZE_MAX - huge) / size) {
-        const size_t bytes = (size_t)count * size, whole = bytes / huge * huge;
-        if (posix_memalign(&memory, whole > 0 ? huge : line, (bytes / line + 1) * line) != 0)
-            memory = NULL;
-        if (memory && whole > 0)
-            madvise(memory, whole, MADV_HUGEPAGE);
-    }
-    if (!memory)
-        fail("out of memory for %" PRId64 " elements of %zu bytes", count, size);
-    return memory;
-}
-
-void *renew(void *memory, int64_t count, size_t size) {
-    free(memory);
-    return allocate(count, size);
-}
-
-char *file_read(const char *path, size_t *bytes) {
-    FILE *file = fopen(path, "rb");
-    if (!file && errno == ENOENT)
-        return NULL;
-    char *text = NULL;
-    size_t room = 1 << 16, used = 0;
-    while (file && !ferror(file) && !feof(file)) {
-        if (!text || used + 1 == room)
-            text = realloc(text, room *= 2);
-        if (!text)
-            fail("%s: out of memory", path);
-        used += fread(text + used, 1, room - used - 1, file);
-    }
-    if (!file || ferror(file))
-        fail("%s: %s", path, strerror(errno));
-    fclose(file);
-    text[used] = 0;
-    *bytes = used;
-    return text;
-}
 
 struct settings settings_open(const char *folder, const char *name) {
     struct settings settings = {.json = NULL};
@@ -76,7 +15,7 @@ struct settings settings_open(const char *folder, const char *name) {
         return settings;
     json_error_t error;
     settings.json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
-    free(text);
+    release(text);
     if (!settings.json)
         fail("%s: line %d: %s", settings.path, error.line, error.text);
     if (!json_is_object(settings.json))
@@ -105,15 +44,17 @@ double settings_number(const struct settings *settings, const char *field, doubl
     if (!json_is_real(value))
         fail("%s: %s is not a number", settings->path, field);
     const double number = json_real_value(value);
+    if (least == most && number != least)
+        fail("%s: %s is %.15g, must be %.15g", settings->path, field, number, least);
     if (!(number >= least && number <= most))
-        fail("%s: %s is %g, must be from %g to %g", settings->path, field, number, least, most);
+        fail("%s: %s is %.15g, must be from %.15g to %.15g", settings->path, field, number, least, most);
     return number;
 }
 
 int64_t settings_integer(const struct settings *settings, const char *field, int64_t least, int64_t most, int64_t otherwise) {
     const double number = settings_number(settings, field, (double)least, (double)most, (double)otherwise);
     if (number != (double)(int64_t)number)
-        fail("%s: %s is %g, must be an integer", settings->path, field, number);
+        fail("%s: %s is %.15g, must be an integer", settings->path, field, number);
     return (int64_t)number;
 }
 

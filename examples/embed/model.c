@@ -76,16 +76,19 @@ static int64_t read_config(struct model *model, const char *folder) {
     if (model->sizes.width % model->heads != 0)
         fail("%s: num_attention_heads is %" PRId64 ", must divide hidden_size, %" PRId64, config.path, model->heads,
              model->sizes.width);
-    json_decref(config.json);
     return segments;
 }
 
 static void read_pooling(struct model *model, const char *folder) {
+    static const char *const others[] = {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
+                                         "pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"};
     const struct settings pooling = settings_open(folder, "1_Pooling/config.json");
     model->first_token = settings_flag(&pooling, "pooling_mode_cls_token", false);
     if (pooling.json && model->first_token == settings_flag(&pooling, "pooling_mode_mean_tokens", !model->first_token))
         fail("%s: one of pooling_mode_mean_tokens and pooling_mode_cls_token must be true", pooling.path);
-    json_decref(pooling.json);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (settings_flag(&pooling, others[i], false))
+            fail("%s: %s is true, must be false", pooling.path, others[i]);
 }
 
 struct model *model_open(const char *folder, enum heed_type weights, const struct heed_exec *exec) {

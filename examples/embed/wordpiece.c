@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -39,7 +38,7 @@ struct reader {
     int64_t count, most;
     char word[PREFIX + WORD_MOST * POINT_BYTES];
     size_t bytes;
-    int characters;
+    int64_t characters;
 };
 
 static void add_piece(struct reader *reader, int32_t token) {
@@ -49,7 +48,7 @@ static void add_piece(struct reader *reader, int32_t token) {
 
 static void end_word(struct reader *reader) {
     const int64_t before = reader->count;
-    const int characters = reader->characters;
+    const int64_t characters = reader->characters;
     size_t start = 0;
     reader->characters = 0;
     while (start < reader->bytes && characters <= WORD_MOST) {
@@ -138,8 +137,8 @@ static size_t clean(const struct wordpiece *wordpiece, const char *text, size_t 
 static void make_room(struct wordpiece *wordpiece, size_t bytes) {
     if (wordpiece->room > 0 && bytes <= wordpiece->room)
         return;
-    free(wordpiece->clean);
-    free(wordpiece->points);
+    release(wordpiece->clean);
+    release(wordpiece->points);
     wordpiece->room = bytes > 1 << 16 ? bytes : 1 << 16;
     wordpiece->clean = allocate((int64_t)wordpiece->room, 2);
     wordpiece->points = allocate((int64_t)wordpiece->room, 2 * sizeof *wordpiece->points);
@@ -226,9 +225,10 @@ static void find_special(struct wordpiece *wordpiece, const struct settings *set
     for (int i = 0; i < SPECIAL; i++) {
         const char *name = settings_string(settings, fields[i], names[i]);
         const int32_t token = table_find(&wordpiece->table, name, strlen(name));
-        wordpiece->special[i] = (struct special){token < 0 ? NULL : name, strlen(name), token};
-        if (token < 0 && i <= SEP)
-            fail("%s: has no %s, the %s", path, name, fields[i]);
+        const bool there = token >= 0 && *name; /* nothing would be found everywhere in a text */
+        wordpiece->special[i] = (struct special){there ? name : NULL, strlen(name), token};
+        if (!there && i <= SEP)
+            fail("%s: has no \"%s\", the %s", path, name, fields[i]);
     }
 }
 
@@ -247,6 +247,5 @@ struct wordpiece *wordpiece_open(const char *folder) {
     wordpiece->most_tokens = (int64_t)fmin(fmin(most, sentence_most), INT32_MAX);
     read_vocabulary(wordpiece, path);
     find_special(wordpiece, &tokenizer, path);
-    json_decref(sentence.json);
     return wordpiece;
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct wordpiece *wordpiece_open(const char *folder);
-/* Tokens in vocab.txt; the longest text that it wants to have cut, in tokens, INT64_MAX if the folder says nothing of it. */
+/* Tokens in vocab.txt; the longest text that it wants to have cut, in tokens, INT32_MAX if the folder says nothing of it. */
 int64_t wordpiece_size(const struct wordpiece *wordpiece);
 int64_t wordpiece_most_tokens(const struct wordpiece *wordpiece);
 /* Writes [CLS], the tokens of the text, and [SEP]: at most `most` in all, at least 2, the text being cut at its end.  Returns how

@@ -96,10 +96,11 @@ static void open_models(struct options *options) {
 }
 
 /* A line of numbers. */
-static struct prompt read_ids(const char *line, int64_t number, int64_t vocabulary) {
-    struct prompt prompt = {.tokens = allocate((int64_t)strlen(line) / 2 + 1, sizeof *prompt.tokens)};
+static struct prompt read_ids(const char *line, int64_t bytes, int64_t number, int64_t vocabulary) {
+    struct prompt prompt = {.tokens = allocate(bytes / 2 + 1, sizeof *prompt.tokens)};
+    const char *last = line + bytes;
     char *end;
-    for (; *(line += strspn(line, " \t\r")); line = end) {
+    for (; (line += strspn(line, " \t\r")) < last; line = end) {
         const long long token = strtoll(line, &end, 10);
         if (end == line || token < 0 || token >= vocabulary)
             fail("line %" PRId64 ": %s: must be numbers of tokens, from 0 to %" PRId64, number, line, vocabulary - 1);
@@ -120,7 +121,7 @@ static struct prompt *read_prompts(const struct config *config, const struct voc
     *count = 0;
     for (const char *line; (line = next_line(&bytes)); ++*count) {
         prompts = grow(prompts, *count, sizeof *prompts);
-        prompts[*count] = vocabulary ? read_text(line, bytes, vocabulary) : read_ids(line, *count + 1, config->vocabulary);
+        prompts[*count] = vocabulary ? read_text(line, bytes, vocabulary) : read_ids(line, bytes, *count + 1, config->vocabulary);
         const int64_t tokens = prompts[*count].count;
         if (tokens < 1 || tokens >= config->positions)
             fail("line %" PRId64 ": has %" PRId64 " tokens, must have from 1 to %" PRId64, *count + 1, tokens,

@@ -2,19 +2,26 @@
 #include "sampling.h"
 #include "../shared/layers.h"
 
+#include <math.h>
 #include <string.h>
 
-struct random random_of(int64_t seed, int64_t sequence) {
-    return (struct random){(uint64_t)seed * 0xd1342543de82ef95 + (uint64_t)sequence * 0x9e3779b97f4a7c15};
-}
-
 /* SplitMix64 (Steele et al. 2014). */
-double random_number(struct random *random) {
+static uint64_t next(struct random *random) {
     uint64_t x = random->state += 0x9e3779b97f4a7c15;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
     x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
+    return x ^ x >> 31;
 }
+
+/* States that are near to each other would give the same numbers, some steps apart. */
+struct random random_of(int64_t seed, int64_t sequence) {
+    struct random random = {(uint64_t)seed};
+    random.state = next(&random) + (uint64_t)sequence;
+    random.state = next(&random);
+    return random;
+}
+
+double random_number(struct random *random) { return (double)(next(random) >> 11) * 0x1p-53; }
 
 static bool before(const float *numbers, int32_t a, int32_t b) {
     return numbers[a] != numbers[b] ? numbers[a] > numbers[b] : a < b;
@@ -67,7 +74,8 @@ void sampling_distribution(const struct sampling *sampling, const float *logits,
         probabilities[likeliest(logits, count)] = 1;
         return;
     }
-    softmax(exec, 1, count, (float)(1 / sampling->temperature), logits, probabilities);
+    const double scale = fmin(1 / sampling->temperature, 1e30); /* a finite one, by which only equals are equally likely */
+    softmax(exec, 1, count, (float)scale, logits, probabilities);
     if (sampling->top_k > 0 || sampling->top_p < 1)
         truncate(sampling, probabilities, order, count);
 }

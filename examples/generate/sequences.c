@@ -251,7 +251,7 @@ static void make_room(struct state *state, int64_t slots) {
     state->pool.store[MODEL] = model_make_room(options->model, tokens, rows, slots * pages, pages);
     if (options->draft)
         state->pool.store[DRAFT] = model_make_room(options->draft, tokens, rows, slots * pages, pages);
-    pool_begin(&state->pool, slots * pages);
+    pool_begin(&state->pool);
     if (options->page_seed)
         shuffle(&state->pool, options->page_seed);
 }

@@ -26,9 +26,8 @@ int64_t pages_for(const struct store *store, int64_t tokens) {
     return (tokens + store->kv.page_tokens - 1) / store->kv.page_tokens;
 }
 
-void pool_begin(struct pool *pool, int64_t pages) {
-    if (pages > INT32_MAX)
-        fail("out of memory for %" PRId64 " pages of keys and values", pages);
+void pool_begin(struct pool *pool) {
+    const int64_t pages = pool->store[0]->kv.num_pages;
     pool->users = renew(pool->users, pages, sizeof *pool->users);
     pool->spare = renew(pool->spare, pages, sizeof *pool->spare);
     for (int64_t i = 0; i < pages; i++)

@@ -24,8 +24,8 @@ struct pool {
     int32_t *spare;                   /* the first `spares` are the pages that nobody has */
     int64_t spares;
 };
-/* From now on there are so many pages, and nobody has any. */
-void pool_begin(struct pool *pool, int64_t pages);
+/* From now on nobody has any of the pages that the stores, which have begun, have room for. */
+void pool_begin(struct pool *pool);
 
 /* The pages of a sequence, which are its row of the table, begin as the first of another's: both have them now. */
 void pages_share(struct pool *pool, int32_t *row, const int32_t *other, int64_t pages);

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_BYTES = 256, BLOCK = 32, Q8_0_BYTES = 34, Q4_0_BYTES = 18 };
@@ -73,7 +72,7 @@ static void unpack_blocks(const struct reader *reader, const struct tensor *tens
     for (int64_t i = 0; i < tensor->rows; i++)
         ids[i] = (int32_t)i;
     look_up(reader->exec, tensor, ids, tensor->rows, floats);
-    free(ids);
+    release(ids);
 }
 
 static void convert(const struct reader *reader, struct tensor tensor, enum heed_type type, void *copy) {
@@ -93,7 +92,7 @@ static void convert(const struct reader *reader, struct tensor tensor, enum heed
                                               .input = {.data = tensor.data, .token_stride = tensor.columns, .type = tensor.type},
                                               .output = {.data = copy, .token_stride = tensor.columns, .type = type}},
                        reader->exec));
-    free(floats);
+    release(floats);
 }
 
 float *read_floats(const struct reader *reader, const char *name, const char *kind, int64_t rows, int64_t columns) {
@@ -148,7 +147,7 @@ struct heed_weights read_parts(const struct reader *reader, const struct part *p
     check(heed_pack_weights(&weights, packed, reader->exec));
     weights.packed = packed;
     weights.data = NULL;
-    free(copy);
+    release(copy);
     return weights;
 }
 

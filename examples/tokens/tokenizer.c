@@ -2,7 +2,6 @@
 #include "tokenizer.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A piece of a text, which ends where the next one begins. */
@@ -75,7 +74,7 @@ static int64_t encode_word(const struct vocabulary *vocabulary, const char *text
             tokens[written++] = byte < 0 ? vocabulary->unknown : byte;
         }
     }
-    free(symbol);
+    release(symbol);
     return written;
 }
 
@@ -86,7 +85,7 @@ static int64_t encode_text(const struct vocabulary *vocabulary, const char *text
         spaced[0] = ' ';
         memcpy(spaced + vocabulary->spaced, text, (size_t)bytes);
         count = encode_word(vocabulary, spaced, bytes + vocabulary->spaced, tokens);
-        free(spaced);
+        release(spaced);
         return count;
     }
     for (int64_t size; bytes > 0; text += size, bytes -= size) {

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -49,9 +48,11 @@ static size_t decode(const struct vocabulary *vocabulary, struct text piece, cha
 
 /* A piece like <0x0A>. */
 static void add_byte(struct vocabulary *vocabulary, int32_t token, struct text piece) {
-    unsigned byte;
-    char *data = allocate(1, 1);
-    if (piece.bytes != 6 || sscanf(piece.data, "<0x%2X>", &byte) != 1 || byte >= BYTES) /* "-1" is a number, too */
+    unsigned byte = 0;
+    char *data = allocate(1, 1), expected[8];
+    sscanf(piece.data, "<0x%2X>", &byte);
+    snprintf(expected, sizeof expected, "<0x%02X>", byte % BYTES);
+    if (strcmp(piece.data, expected) != 0)
         fail("%s: token %" PRId32 " is no byte: %.64s", vocabulary->path, token, piece.data);
     *data = (char)byte;
     vocabulary->byte[byte] = token;
@@ -91,7 +92,7 @@ static void add_pair(struct vocabulary *vocabulary, int64_t i, struct text left,
         fail("%s: merge %" PRId64 " is of %.*s and %.64s: one of them, or both together, is no token", vocabulary->path, i,
              (int)(left.bytes < 64 ? left.bytes : 64), left.data, right.data);
     table_add(&vocabulary->pairs, pair, sizeof *vocabulary->pair, (int32_t)i);
-    free(both);
+    release(both);
 }
 
 /* Merges are lists of two pieces, or texts with a blank between them; there is none in pieces. */
@@ -201,6 +202,8 @@ static void read_split(struct vocabulary *vocabulary, const json_t *whole) {
         if (split == SPLITS)
             fail("%s: pre_tokenizer has the Regex %s, must have that of GPT-2, Llama 3 or Qwen2; use --ids", vocabulary->path,
                  expression);
+        if (json_is_true(json_object_get(part, "add_prefix_space")))
+            fail("%s: pre_tokenizer has add_prefix_space, which must be false; use --ids", vocabulary->path);
         if (expression)
             vocabulary->split = split;
         vocabulary->byte_level |= type && strcmp(type, "ByteLevel") == 0;

@@ -70,12 +70,15 @@ static struct pieces *open_pieces(const char *folder, int64_t vocabulary) {
     if (snprintf(path, sizeof path, "%s/spiece.model", folder) >= (int)sizeof path)
         fail("the name of folder %s is too long", folder);
     char *file = file_read(path, &bytes);
-    struct pieces *pieces = file ? pieces_open(file, bytes) : NULL;
+    if (!file)
+        fail("%s: no such file", path);
+    spiece_check(path, file, bytes);
+    struct pieces *pieces = pieces_open(file, bytes);
     if (!pieces)
-        fail("%s: %s", path, file ? "is not a model of SentencePiece" : "no such file");
+        fail("%s: is not a model of SentencePiece", path);
     if (pieces_size(pieces) > vocabulary)
         fail("%s: has %" PRId64 " pieces, but vocab_size in config.json is %" PRId64, path, pieces_size(pieces), vocabulary);
-    free(file);
+    release(file);
     return pieces;
 }
 

@@ -98,7 +98,7 @@ void model_begin(struct model *model, const int32_t *tokens, const int64_t *star
     encode(model, tokens, starts, lines);
     fill_cross(model, starts, lines);
     store_begin(&model->self, rows * pages, pages);
-    pool_begin(&model->pool, rows * pages);
+    pool_begin(&model->pool);
     model->pages = renew(model->pages, rows * pages, sizeof *model->pages);
     model->before = renew(model->before, rows * pages, sizeof *model->before);
     model->rows = model->tokens = 0;

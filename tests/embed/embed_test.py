@@ -22,7 +22,7 @@ LEAST_COSINE = {"f32": 0.999999, "bf16": 0.9999, "int8": 0.999}
 def embed(folder, lines, *options):
     """Lines of numbers."""
     text = "".join(line + "\n" for line in lines).encode()
-    done = subprocess.run(EMBED + [folder, *options], input=text, capture_output=True, check=False)
+    done = subprocess.run(EMBED + [folder, *options], input=text, capture_output=True, check=False, timeout=600)
     assert done.returncode == 0, (options, done.returncode, done.stderr)
     return done.stdout
 
@@ -88,10 +88,11 @@ def refused(folder, words, *options):
     done = subprocess.run(EMBED + [folder, *options], input=b"a\n", capture_output=True, check=False)
     text = done.stderr.decode(errors="replace")
     assert done.returncode in (1, 2) and words in text and not done.stdout, (words, done.returncode, text)
+    assert text.count("\n") == 1 or done.returncode == 2, text
 
 
 def damage(folder, whole):
-    """Each file wrong in a way that a message has to name; then wrong at random, which must end in a message or in vectors."""
+    """Each file wrong in a way that a message has to name, or a function to look at; then wrong at random, which must end in a message or in vectors."""
 
     def replace(name, old, new, words):
         path = os.path.join(folder, name)
@@ -100,7 +101,10 @@ def damage(folder, whole):
         assert old in right
         with open(path, "wb") as file:
             file.write(right.replace(old, new, 1))
-        refused(folder, words)
+        if callable(words):
+            words()
+        else:
+            refused(folder, words)
         with open(path, "wb") as file:
             file.write(right)
 
@@ -114,6 +118,9 @@ def damage(folder, whole):
     replace("config.json", b"}", b"", "config.json: line 1")
     replace("config.json", b'"gelu"', b'"mish"', "hidden_act is mish")
     replace("vocab.txt", b"[CLS]", b"[CLX]", "[CLS]")
+    nameless = ("tokenizer_config.json", b"{", b'{"pad_token": "", "cls_token": "", '), ("tokenizer_config.json", b"{", b'{"pad_token": "", ')
+    replace("vocab.txt", b"[PAD]", b"", lambda: replace(*nameless[0], 'has no "", the cls_token'))
+    replace("vocab.txt", b"[PAD]", b"", lambda: replace(*nameless[1], lambda: embed(folder, ["a b"])))
     replace("vocab.txt", b"a\n", b"a\nmore\n", "vocab_size")
     replace("model.safetensors", words, words.upper(), "there is no tensor " + words.decode())
     replace("model.safetensors", b'"F32"', b'"F64"', "dtype is F64")

@@ -72,9 +72,11 @@ def compare_bits(name, model, prompts):
     ways += [["--threads=3"], ["--draft=" + model], ["--draft=" + model, "--draft-tokens=7", "--batch=2", "--chunk=9"]]
     for way in ways:
         assert generate(model, prompts, "--tokens=12", "--logits", *way) == output, (name, way, "the bits depend on it")
-    for isa in ISAS:
-        if "usable" not in run(model, ["1"], "--ids", "--tokens=1", isa=isa).stderr.decode():
-            assert generate(model, prompts, "--tokens=12", "--logits", isa=isa) == output, (name, isa, "the bits depend on it")
+    isas = [isa for isa in ISAS if "usable" not in run(model, ["1"], "--ids", "--tokens=1", isa=isa).stderr.decode()]
+    for isa in isas:
+        assert generate(model, prompts, "--tokens=12", "--logits", isa=isa) == output, (name, isa, "the bits depend on it")
+    assert "scalar" in isas, isas
+    return isas
 
 
 def compare_drafts(model, drafts, prompts):
@@ -102,10 +104,10 @@ def compare_all(folder, recorded):
     prompts = [case["prompt"] for case in recorded["f32"]]
     for name, (path, kind) in models.items():
         largest = max(largest, compare_recorded(name, path, recorded[kind]))
-        compare_bits(name, path, prompts)
+        isas = compare_bits(name, path, prompts)
     print(f"generate_test: {len(models)} tiny checkpoints have the reference's tokens; logits differ by {largest:.1e} at most")
     compare_drafts(models["GGUF f32"][0], [models["GGUF q4_0"][0], models["safetensors bf16"][0]], prompts)
-    print("generate_test: bits are the same for all batches, chunks, threads, orders of pages and instruction sets; text with drafts too")
+    print(f"generate_test: bits are the same for all batches, chunks, threads, orders of pages, and {', '.join(isas)}; text with drafts too")
 
 
 def tokens_of(model, lines):
@@ -195,6 +197,10 @@ def compare_draws(folder):
     once, twice = (generate(model, [prompt] * 3, "--temperature=1", "--seed=7", *x) for x in ([], ["--batch=1", "--threads=1"]))
     assert once == twice and once[0] != once[1], "draws depend on the batch, or do not depend on the line"
     assert generate(model, [prompt], "--temperature=1", "--seed=8") != once[:1], "draws do not depend on the seed"
+    drawn = [line for line in generate(model, [prompt] * 9, "--temperature=1000") if len(line) > 5]
+    assert len(drawn) > 5 and not any(b[:4] in (a[:4], a[1:5]) for a, b in zip(drawn, drawn[1:])), "a line has the draws of another"
+    cold, likeliest = (generate(model, [prompt], option) for option in ("--temperature=1e-300", "--temperature=0"))
+    assert cold == likeliest, "next to no temperature is not none"
     print(f"generate_test: {total} draws are as frequent as their logits say, with drafts and without")
 
 

@@ -55,6 +55,7 @@ class Damage:
         done = self.run(*options)
         text = done.stderr.decode(errors="replace")
         assert done.returncode in (1, 2) and words in text and not done.stdout, (words, done.returncode, text, done.stdout[:100])
+        assert text.count("\n") == 1 or done.returncode == 2, text
 
     def repair(self, *names):
         for name in names:

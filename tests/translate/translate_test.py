@@ -10,6 +10,7 @@ results that recorded.json has (reference.py), and, where Python has transformer
 import json
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -104,7 +105,7 @@ def damage_each(damage):
     config("SelfAttention.q.weight: shape is", num_heads=5, d_kv=13)
     config("DenseReluDense.wi_0.weight", feed_forward_proj="gated-gelu")
     task("num_beams is 0", num_beams=0)
-    task("num_beams is 1e+06", num_beams=1000000)
+    task("num_beams is 1000000, must be from 1 to 256", num_beams=1000000)
     task("early_stopping is neither true nor false", early_stopping=1)
     task("length_penalty is not a number", length_penalty="long")
     task("max_length is 1", max_length=1)
@@ -132,6 +133,16 @@ def damage_each(damage):
     change("spiece.model", b"", "spiece.model: is not a model of SentencePiece")
     change("spiece.model", pieces[: len(pieces) // 2], "spiece.model: is not a model of SentencePiece")
     change("spiece.model", b"a" + pieces, "spiece.model: is not a model of SentencePiece")
+    size = struct.pack("<I", 179200)  # of the trie that comes after it
+    before, after = pieces.split(size)
+    for table, expected in (
+        (size + b"\0\xfc\xff\xff" + after[4:], "precompiled_charsmap: unit 0 leads out of the trie, which has 44800"),
+        (struct.pack("<I", 1024) + after, "leads out of the trie, which has 256"),
+        (struct.pack("<I", 240002) + after, "must be less than 1"),
+        (struct.pack("<I", 2**31) + after, "spiece.model: is not a model of SentencePiece"),
+        (struct.pack("<I", 0) + after, "spiece.model: is not a model of SentencePiece"),
+    ):
+        change("spiece.model", before + table, expected)
     tensors = read_tensors(damage.path("model.safetensors"))
     small = tensors[words][:1] + [[256, 64], tensors[words][2][: 256 * 64 * 2]]
     write_tensors(damage.path("model.safetensors"), {**tensors, words: small})
@@ -168,6 +179,7 @@ def damage_task(damage):
     """--to=LANGUAGE is the end of a task's name, the last word of its prefix, or all of its name."""
     for language in "fr", "FR", "French", "french", "translation_en_to_fr":
         assert damage.run("--to=" + language).stdout.decode() == "soixante et onze\n", language
+    assert damage.run("--to", "French").stdout.decode() == "soixante et onze\n"
     for language in "English", "to", "ench", "translate", "r", "":
         damage.refused(f"task_specific_params: has no task for --to={language}, its tasks are translation_en_to_fr", "--to=" + language)
     params = json.loads(damage.content("config.json"))["task_specific_params"]
@@ -198,6 +210,7 @@ def damage_files():
         damage.at_random("config.json", 0, len(damage.content("config.json")), text, times, chance)
         damage.at_random("spiece.model", 0, 5000, bytes(range(256)), times, chance)
         damage.at_random("spiece.model", 0, size, bytes(range(256)), times, chance)
+        damage.at_random("spiece.model", size // 50, size // 50 + 100, bytes(range(256)), times, chance)
     print("translate_test: damaged files are refused in words")
 
 
