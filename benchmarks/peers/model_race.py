@@ -17,7 +17,7 @@ LONG = 1.0  # a call of so many seconds is no shorter for a neighbour's moment: 
 def arguments():
     parser = ArgumentParser()
     parser.add_argument("library", help="heed's side, a library")
-    parser.add_argument("program", help="heed's side, a program")
+    parser.add_argument("program", nargs="?", help="heed's side, a program")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--filter", default="")
     parser.add_argument("--records", default="")

@@ -2,7 +2,7 @@
 # goal knows of them.
 #
 #   OPENBLAS_DIR, ONEDNN_DIR, GGML_DIR   where one is installed, if not where the compiler looks
-#   PEERS_PYTHON                         an interpreter that has torch, or onnxruntime and onnx; for sentences more, as it says
+#   PEERS_PYTHON                         an interpreter that has torch, or onnxruntime and onnx; for whole models more, as it says
 #   PEER_THREADS, PEERS_SHORT            numbers of threads; anything: runs in seconds, figures worth little
 #   BENCH_FILTER                         a regex of names, group, shape and threads, as in 'gemm packed/512x.*threads:1'
 PEERS_PYTHON = python3
@@ -19,8 +19,8 @@ PEERS := $(call probe,openblas,cblas.h,openblas_get_config,$(OPENBLAS_DIR)) \
     $(call probe,ggml,ggml-cpu.h,ggml_graph_compute,$(GGML_DIR))
 
 peer_objects = $(1:%=$(OBJ)/benchmarks/peers/%.o)
-SHARED_OBJ = $(call peer_objects,works race)
-PEER_OBJ = $(SHARED_OBJ) $(call peer_objects,python $(PEERS))
+RACE_OBJ = $(call peer_objects,works race)
+PEER_OBJ = $(RACE_OBJ) $(call peer_objects,python $(PEERS))
 # Another folder than last time: the programs are made anew.
 $(P)/folders: FORCE
 	@mkdir -p $(@D)
@@ -38,23 +38,26 @@ $(P)/ggml: PEER_LIBS = -lggml -lggml-cpu -lggml-base
 $(P)/libpeers.so: $(call peer_objects,python)
 $(P)/libpeers.so: LDFLAGS += -shared
 $(addprefix $(P)/,$(PEERS)): $(P)/%: $(OBJ)/benchmarks/peers/%.o
-$(addprefix $(P)/,$(PEERS) libpeers.so): $(SHARED_OBJ) $(OBJ)/reference.a $(B)/libheed.a
+$(addprefix $(P)/,$(PEERS) libpeers.so): $(RACE_OBJ) $(OBJ)/reference.a $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDFLAGS) \
 	    $(DIR:%=-L%/lib) $(DIR:%=-Wl,--disable-new-dtags,-rpath,%/lib) $(PEER_LIBS) $(LIBS)
 
 # The models of examples, for races of whole models.
-MODEL_OBJ = $(call peer_objects,embed_library translate_library)
+MODEL_OBJ = $(call peer_objects,embed_library generate_library translate_library)
 $(MODEL_OBJ): INCLUDES += -I$(srcdir)/examples $(EMBED_CFLAGS) $(TRANSLATE_CFLAGS)
 -include $(MODEL_OBJ:.o=.d)
 $(P)/libembed.so: $(OBJ)/benchmarks/peers/embed_library.o $(filter-out %/main.o,$(EMBED_OBJ)) $(B)/libheed.a
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) -shared $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(EMBED_LIBS)
+$(P)/libgenerate.so: $(OBJ)/benchmarks/peers/generate_library.o $(filter-out %/main.o,$(GENERATE_OBJ)) $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) -shared $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(EMBED_LIBS)
 $(P)/libtranslate.so: $(OBJ)/benchmarks/peers/translate_library.o $(filter-out %/main.o,$(TRANSLATE_OBJ)) $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CXX) -shared $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(TRANSLATE_LIBS)
 
-bench-peers: $(addprefix $(P)/,$(PEERS) libpeers.so) $(if $(EMBED_LIBS),$(P)/libembed.so $(B)/embed) \
+bench-peers: $(addprefix $(P)/,$(PEERS) libpeers.so) $(if $(EMBED_LIBS),$(P)/libembed.so $(B)/embed $(P)/libgenerate.so) \
     $(if $(TRANSLATE_LIBS),$(P)/libtranslate.so $(B)/translate)
 	@PEERS_PYTHON='$(PEERS_PYTHON)' PEER_THREADS='$(PEER_THREADS)' BENCH_FILTER='$(BENCH_FILTER)' \
 	    $(srcdir)/benchmarks/peers/run.sh $(B) '$(PEERS)' $(if $(PEERS_SHORT),--short) $(BENCH_FLAGS)

