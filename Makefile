@@ -50,6 +50,10 @@ REFERENCE_OBJ = $(call objects,src/reference/*.c)
 TOOL_OBJ = $(call objects,examples/heed/*.c)
 TEST_OBJ = $(filter-out $(addprefix $(OBJ)/tests/,exp_sweep.o accuracy.o),$(call objects,tests/*.c))
 FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_compare.c tests/stored.c)
+# What reads files in examples/; in place of basics.o, tests/readers has its own.
+READERS_OBJ = $(filter-out %/basics.o,$(call objects,examples/checkpoint/*.c examples/tokens/*.c examples/shared/table.c \
+    examples/embed/wordpiece.c examples/generate/config.c examples/translate/task.c))
+FUZZ_READERS_OBJ = $(call objects,tests/readers/*.c)
 BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
 SHARED_OBJ = $(call objects,examples/checkpoint/*.c examples/shared/*.c)
 EMBED_OBJ = $(call objects,examples/embed/*.c) $(SHARED_OBJ)
@@ -68,12 +72,12 @@ $(OBJ)/arch/scalar/scalar.o $(OBJ)/benchmarks/limits_scalar.o: ISA_FLAGS += -fno
 $(OBJ)/src/schedule.o: MODE += $(OPENMP)
 $(LIB_OBJ) $(BENCH_OBJ): $(srcdir)/arch/$(ARCH)/arch.mak
 $(LIB_OBJ): INCLUDES += $(SLEEF_CFLAGS)
-$(LIB_OBJ): CFLAGS += $(LIBRARY_CFLAGS)
+$(LIB_OBJ) $(READERS_OBJ): CFLAGS += $(LIBRARY_CFLAGS)
 $(filter $(OBJ)/arch/%,$(LIB_OBJ)): CFLAGS += $(KERNEL_CFLAGS)
-$(TEST_OBJ) $(FUZZ_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
-$(TEST_OBJ) $(FUZZ_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
+$(TEST_OBJ) $(FUZZ_OBJ) $(FUZZ_READERS_OBJ): OPTIMIZE := $(filter-out -DNDEBUG,$(OPTIMIZE))
+$(TEST_OBJ) $(FUZZ_OBJ) $(FUZZ_READERS_OBJ): INCLUDES += -I$(srcdir)/tests -I$(srcdir)/examples/heed $(SLEEF_CFLAGS) $(CHECK_CFLAGS)
 $(OBJ)/tests/exp_sweep.o: INCLUDES += $(SLEEF_CFLAGS)
-$(EMBED_OBJ) $(GENERATE_OBJ): INCLUDES += $(EMBED_CFLAGS)
+$(EMBED_OBJ) $(GENERATE_OBJ) $(READERS_OBJ) $(FUZZ_READERS_OBJ): INCLUDES += $(EMBED_CFLAGS)
 $(TRANSLATE_OBJ): INCLUDES += $(TRANSLATE_CFLAGS)
 $(BENCH_OBJ): INCLUDES += $(SLEEF_CFLAGS) $(BENCHMARK_CFLAGS)
 
@@ -89,7 +93,7 @@ $(OBJ)/%.o: $(srcdir)/%.cc config.h
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 $(MODE) $(INCLUDES) $(CXXFLAGS) -c -o $@ $<
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(REFERENCE_OBJ) $(TOOL_OBJ) $(EMBED_OBJ) $(GENERATE_OBJ) $(TRANSLATE_OBJ) $(TEST_OBJ) \
-    $(FUZZ_OBJ) $(BENCH_OBJ) $(OBJ)/tests/exp_sweep.o $(OBJ)/tests/accuracy.o)
+    $(FUZZ_OBJ) $(READERS_OBJ) $(FUZZ_READERS_OBJ) $(BENCH_OBJ) $(OBJ)/tests/exp_sweep.o $(OBJ)/tests/accuracy.o)
 
 $(B)/libheed.a: $(LIB_OBJ)
 $(OBJ)/reference.a: $(REFERENCE_OBJ)
@@ -110,14 +114,18 @@ $(B)/tests/check-exp: LIBS += -pthread
 $(B)/tests/accuracy: $(addprefix $(OBJ)/,tests/accuracy.o tests/formats.o tests/stored.o reference.a) $(B)/libheed.a
 $(B)/tests/check-fuzz: $(filter-out %/libfuzzer.o,$(FUZZ_OBJ)) $(OBJ)/reference.a $(B)/libheed.a
 $(B)/tests/fuzz: $(filter-out %/main.o,$(FUZZ_OBJ)) $(OBJ)/reference.a $(B)/libheed.a
-$(B)/tests/fuzz: LIBS += -fsanitize=fuzzer
+$(B)/tests/check-readers $(B)/tests/fuzz-readers: $(FUZZ_READERS_OBJ) $(READERS_OBJ) $(OBJ)/tests/harness_random.o
+$(B)/tests/check-readers: $(OBJ)/tests/fuzz/main.o
+$(B)/tests/fuzz-readers: $(OBJ)/tests/fuzz/libfuzzer.o
+$(B)/tests/fuzz $(B)/tests/fuzz-readers: LIBS += -fsanitize=fuzzer
+$(B)/tests/check-readers $(B)/tests/fuzz-readers: LIBS += $(EMBED_LIBS)
 $(B)/tests/check-fuzz $(B)/tests/fuzz: LIBS += -pthread
 $(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
 $(B)/embed: $(EMBED_OBJ) $(B)/libheed.a
 $(B)/generate: $(GENERATE_OBJ) $(B)/libheed.a
 $(B)/embed $(B)/generate: LIBS += $(EMBED_LIBS)
-$(B)/heed $(B)/embed $(B)/generate $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz accuracy) $(EXAMPLES):
+$(B)/heed $(B)/embed $(B)/generate $(addprefix $(B)/tests/,check check-exp check-fuzz fuzz check-readers fuzz-readers accuracy) $(EXAMPLES):
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/translate: $(TRANSLATE_OBJ) $(B)/libheed.a
@@ -149,9 +157,10 @@ check: check-tests all examples
 	@CC='$(CC) $(CFLAGS)' LIBS='$(LDFLAGS) $(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_readme.sh $(srcdir) $(B)
 # Waiting threads must not spin: the tests use more threads than there are CPUs.
 check-tests check-old-x86 check-valgrind: export OMP_WAIT_POLICY = passive
-check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check) $(B)/tests/check-fuzz
+check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check) $(B)/tests/check-fuzz $(if $(EMBED_LIBS),$(B)/tests/check-readers)
 	@$(EMULATOR) $(B)/tests/check
 	@$(EMULATOR) $(B)/tests/check-fuzz
+	@$(if $(EMBED_LIBS),$(EMULATOR) $(B)/tests/check-readers)
 check-exp: $(B)/tests/check-exp
 	$(EMULATOR) $(B)/tests/check-exp
 accuracy: $(B)/tests/accuracy
@@ -192,10 +201,14 @@ check-sanitize:
 # The corpus and the findings of a run are there in the next one.  Coverage is that of the library; kernels are built without
 # -fsanitize=undefined, as clang would take minutes for their unrolled loops.
 FUZZ_SECONDS = 600
+FUZZERS = $(B)/fuzz/$(B)/tests
 fuzz:
 	$(call other_build,fuzz,CC=clang CXX=clang++ --enable-debug CFLAGS='-O2 $(ASAN)' LDFLAGS='$(ASAN)',\
-	    LIBRARY_CFLAGS=-fsanitize=fuzzer-no-link KERNEL_CFLAGS=-fno-sanitize=undefined $(B)/tests/fuzz $(B)/tests/check-fuzz)
-	@$(srcdir)/tests/fuzz/run.sh $(B)/fuzz/$(B)/tests $(B)/fuzz $(FUZZ_SECONDS)
+	    LIBRARY_CFLAGS=-fsanitize=fuzzer-no-link KERNEL_CFLAGS=-fno-sanitize=undefined \
+	    $(addprefix $(B)/tests/,fuzz check-fuzz $(if $(EMBED_LIBS),fuzz-readers check-readers)))
+	@$(srcdir)/tests/fuzz/run.sh $(FUZZERS)/fuzz $(FUZZERS)/check-fuzz $(B)/fuzz $(FUZZ_SECONDS) 512
+	@$(if $(EMBED_LIBS),$(srcdir)/tests/fuzz/run.sh $(FUZZERS)/fuzz-readers $(FUZZERS)/check-readers $(B)/fuzz/readers \
+	    $$(($(FUZZ_SECONDS) / 5)) 8192)
 check-clang:
 	$(call other_build,clang,CC=clang CXX=clang++,all check-tests)
 check-without-openmp:
@@ -255,7 +268,7 @@ uninstall:
 	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
 	rm -rf $(DESTDIR)$(libdir)/cmake/heed
 
-CODE = include src src/* arch/* tests tests/fuzz benchmarks benchmarks/peers examples examples/*
+CODE = include src src/* arch/* tests tests/fuzz tests/readers benchmarks benchmarks/peers examples examples/*
 FORMATTED = $(wildcard $(foreach folder,$(CODE),$(addprefix $(srcdir)/$(folder)/,*.c *.h *.cc)))
 format:
 	clang-format -i $(FORMATTED)

@@ -6,6 +6,7 @@
 #ifndef HEED_TESTS_FUZZ_H
 #define HEED_TESTS_FUZZ_H
 
+#include "entry.h"
 #include "harness.h"
 #include "reference/reference.h"
 #include "stored.h"
@@ -15,7 +16,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-void fuzz_one(const uint8_t *data, size_t size);
 /* Says what is wrong and with which request, then aborts. */
 _Noreturn void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What fuzz_fail prints of the request; NULL: nothing.  With FUZZ_VERBOSE set, it is printed at once. */

@@ -1,5 +1,5 @@
 /* What libFuzzer calls. */
-#include "fuzz.h"
+#include "entry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,29 +1,32 @@
-/* The fuzzer without libFuzzer: random inputs, the same on every machine for a seed, or those in files.
+/* A fuzzer without libFuzzer, fuzz_one being that of requests, or of readers (tests/readers): random inputs, the same on every
+ * machine for a seed, or those in files.
  *
- *   check-fuzz [COUNT [FIRST]]   inputs number FIRST ... FIRST + COUNT - 1 of HEED_TEST_SEED, or of a new seed
- *   check-fuzz FILE...           what libFuzzer kept, say
- *   check-fuzz -o FOLDER         writes inputs there instead, for libFuzzer to begin with
+ *   PROGRAM [COUNT [FIRST]]   inputs number FIRST ... FIRST + COUNT - 1 of HEED_TEST_SEED, or of a new seed
+ *   PROGRAM FILE...           what libFuzzer kept, say
+ *   PROGRAM -o FOLDER         writes inputs there instead, for libFuzzer to begin with
  *
  * HEED_TEST_QUICK makes the default COUNT small; FUZZ_VERBOSE prints each request before it runs. */
 #define _POSIX_C_SOURCE 200809L /* alarm */
-#include "fuzz.h"
+#include "entry.h"
+#include "harness.h"
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    MOST_BYTES = 512,
     COUNT = 1500,
     QUICK_COUNT = 60,
     FOLDER_COUNT = 500,
-    SECONDS = 60 /* a request that takes longer hangs */
+    SECONDS = 60 /* an input that takes longer hangs */
 };
 
-static char replay[160]; /* how to see it again */
+static const char *program;
+static char replay[1200]; /* how to see it again */
 
 static void print_replay(void) {
     if (write(STDERR_FILENO, replay, strlen(replay)) < 0)
@@ -55,40 +58,37 @@ static bool is_set(const char *name) {
     return value && *value && strcmp(value, "0") != 0;
 }
 
-static size_t random_input(uint64_t seed, int64_t index, uint8_t bytes[MOST_BYTES]) {
+static size_t random_input(uint64_t seed, int64_t index, uint8_t bytes[FUZZ_MOST_BYTES]) {
     struct rng rng = rng_seeded(seed + (uint64_t)index * 0x9e3779b97f4a7c15u);
-    const size_t size = (size_t)rng_range(&rng, 16, MOST_BYTES);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)rng_next(&rng);
-    return size;
+    return fuzz_draw(&rng, bytes);
 }
 
 static void run_random(uint64_t seed, int64_t count, int64_t first) {
-    uint8_t bytes[MOST_BYTES];
+    uint8_t bytes[FUZZ_MOST_BYTES];
     for (int64_t i = first; i < first + count; i++) {
         const size_t size = random_input(seed, i, bytes);
-        snprintf(replay, sizeof replay, "replay with HEED_TEST_SEED=%" PRIu64 " check-fuzz 1 %" PRId64 "\n", seed, i);
+        snprintf(replay, sizeof replay, "replay with HEED_TEST_SEED=%" PRIu64 " %.1000s 1 %" PRId64 "\n", seed, program, i);
         alarm(SECONDS);
         fuzz_one(bytes, size);
     }
     alarm(0);
-    printf("check-fuzz: %" PRId64 " requests are fine, seed %" PRIu64 "\n", count, seed);
+    printf("%s: %" PRId64 " inputs are fine, seed %" PRIu64 "\n", program, count, seed);
 }
 
-static int fail(const char *name) {
+static int complain(const char *name) {
     perror(name);
     return EXIT_FAILURE;
 }
 
 static int write_inputs(const char *folder) {
-    uint8_t bytes[MOST_BYTES];
+    uint8_t bytes[FUZZ_MOST_BYTES];
     for (int64_t i = 0; i < FOLDER_COUNT; i++) {
         char name[1024];
         const size_t size = random_input(0, i, bytes);
         snprintf(name, sizeof name, "%s/random-%" PRId64, folder, i);
         FILE *file = fopen(name, "wb");
         if (!file || fwrite(bytes, 1, size, file) != size || fclose(file))
-            return fail(name);
+            return complain(name);
     }
     return EXIT_SUCCESS;
 }
@@ -97,7 +97,7 @@ static int run_file(const char *name) {
     static uint8_t bytes[1 << 16];
     FILE *file = fopen(name, "rb");
     if (!file)
-        return fail(name);
+        return complain(name);
     const size_t size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
     snprintf(replay, sizeof replay, "in %.120s\n", name);
@@ -110,6 +110,7 @@ static int run_file(const char *name) {
 int main(int argc, char **argv) {
     const char *given = getenv("HEED_TEST_SEED");
     const uint64_t seed = given && *given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+    program = strrchr(*argv, '/') ? strrchr(*argv, '/') + 1 : *argv;
     report_ends();
     if (argc > 2 && strcmp(argv[1], "-o") == 0)
         return write_inputs(argv[2]);

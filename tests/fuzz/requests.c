@@ -114,6 +114,13 @@ void fuzz_request(struct input *in, const struct function *function, struct memo
     memory_free(memory);
 }
 
+size_t fuzz_draw(struct rng *rng, uint8_t bytes[FUZZ_MOST_BYTES]) {
+    const size_t size = (size_t)rng_range(rng, 16, 512);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)rng_next(rng);
+    return size;
+}
+
 void fuzz_one(const uint8_t *data, size_t size) {
     struct input in = {.data = data, .size = size};
     switch (take_range(&in, 0, 19)) {

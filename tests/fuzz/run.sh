@@ -1,13 +1,14 @@
 #!/bin/sh
 # Fuzzes for some seconds of CPU time with one libFuzzer process on each CPU, then says what they have run and covered.
-# Usage: run.sh PROGRAMS FOLDER SECONDS
+# Usage: run.sh FUZZ CHECK FOLDER SECONDS BYTES
 #
-# FOLDER keeps the corpus, the workers' logs and, in findings/, the inputs that failed.
+# FUZZ has libFuzzer; CHECK, the same without it, has the inputs to begin with. FOLDER keeps the corpus, the workers' logs and, in
+# findings/, the inputs that failed. An input has BYTES at most.
 set -eu
-programs=$1 folder=$2 seconds=$3
+fuzz=$1 check=$2 folder=$3 seconds=$4 bytes=$5
 workers=$(nproc)
 mkdir -p "$folder/corpus" "$folder/findings"
-[ -n "$(ls "$folder/corpus")" ] || "$programs/check-fuzz" -o "$folder/corpus"
+[ -n "$(ls "$folder/corpus")" ] || "$check" -o "$folder/corpus"
 
 export OMP_WAIT_POLICY=passive
 each=$(((seconds + workers - 1) / workers))
@@ -15,7 +16,7 @@ printf 'fuzzing with %d processes for %d s each\n' "$workers" "$each"
 pids=
 worker=0
 while [ "$worker" -lt "$workers" ]; do
-    "$programs/fuzz" -max_total_time="$each" -timeout=60 -rss_limit_mb=4096 -max_len=512 -len_control=0 -reload=10 \
+    "$fuzz" -max_total_time="$each" -timeout=60 -rss_limit_mb=4096 -max_len="$bytes" -len_control=0 -reload=10 \
         -print_final_stats=1 -artifact_prefix="$folder/findings/" "$folder/corpus" >"$folder/worker-$worker.log" 2>&1 &
     pids="$pids $!"
     worker=$((worker + 1))
@@ -36,9 +37,9 @@ awk '/^stat::number_of_executed_units/ { requests += $2 }
      /inline 8-bit counters/ { sub(/.*\(/, ""); edges = $1 }
      match($0, /cov: [0-9]+/) { seen = substr($0, RSTART + 5, RLENGTH - 5); if (seen + 0 > most) most = seen + 0 }
      /^[0-9]+m[0-9.]+s / { cpu = 60 * ($1 + $2); for (i = 1; i < 3; i++) { sub(/.*m/, "", $i); cpu += $i } }
-     END { printf "fuzz: %d requests in %d s of CPU time; %d of %d edges covered, checks of sanitizers included\n", requests, cpu, most, edges }' \
+     END { printf "fuzz: %d inputs in %d s of CPU time; %d of %d edges covered, checks of sanitizers included\n", requests, cpu, most, edges }' \
     "$folder"/worker-*.log "$folder/times"
 if [ "$failed" != 0 ]; then
-    echo "fuzz: FAILED; each of $folder/findings/* says more with: FUZZ_VERBOSE=1 $programs/check-fuzz FILE"
+    echo "fuzz: FAILED; each of $folder/findings/* says more with: FUZZ_VERBOSE=1 $check FILE"
 fi
 exit "$failed"
