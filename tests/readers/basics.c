@@ -1,5 +1,6 @@
 /* What readers stand on, for a test that reads many files in one process: what is wrong does not end it, memory has a bound and is
  * given back, and files are not on a disk.  See readers.h. */
+#define _POSIX_C_SOURCE 200809L /* posix_memalign */
 #include "readers.h"
 #include "../../examples/checkpoint/checkpoint.h"
 
@@ -29,16 +30,16 @@ static struct {
 
 const char *program_name = "readers";
 
-/* NULL: there is no more. */
+/* NULL: there is no more.  Nothing lies behind the last byte. */
 static void *take_memory(size_t bytes) {
-    char *start;
-    if (bytes > most_memory - memory || !(start = aligned_alloc(LINE, (LINE + bytes + LINE - 1) / LINE * LINE)))
+    void *start;
+    if (bytes > most_memory - memory || posix_memalign(&start, LINE, LINE + bytes) != 0)
         return NULL;
-    struct block *block = (struct block *)start;
+    struct block *block = start;
     *block = (struct block){&blocks, blocks.after, bytes};
     block->after->before = blocks.after = block;
     memory += bytes;
-    return start + LINE;
+    return (char *)start + LINE;
 }
 
 void release(void *data) {

@@ -110,7 +110,8 @@ static void end_gguf(struct seed *seed) {
 static void make_scored(struct seed *seed) {
     static const char *const pieces[] = {"<s>", "</s>", "<unk>", "<0x0A>", "a", "b", "\xe2\x96\x81", "ab", "<|x|>"};
     static const uint32_t kinds[] = {3, 3, 2, 6, 1, 1, 1, 1, 4}, scores[9] = {0};
-    begin_gguf(seed, 4);
+    begin_gguf(seed, 5);
+    field_number(seed, "llama.vocab_size", 9);
     field_text(seed, "tokenizer.ggml.model", "llama");
     field_texts(seed, "tokenizer.ggml.tokens", 9, pieces);
     field_words(seed, "tokenizer.ggml.token_type", INT32, 9, kinds);
@@ -175,16 +176,38 @@ const struct seed *seed_number(int i) {
     return &seeds[i];
 }
 
-/* A file, whole or with some of its bytes changed, or without its end. */
-size_t fuzz_draw(struct rng *rng, uint8_t bytes[FUZZ_MOST_BYTES]) {
+/* What a format means something by, any byte, or a number that is too large for what it counts. */
+static void change(struct rng *rng, uint8_t *bytes, size_t size) {
     static const uint8_t odd[] = "\x00\x01\x04\x08\x7f\x80\xff\"{}[]:,0129-.eE";
+    const size_t at = (size_t)rng_range(rng, 0, (int64_t)size - 1);
+    const int64_t kind = rng_range(rng, 0, 3);
+    const uint64_t number = ((uint64_t)1 << rng_range(rng, 0, 63)) - (uint64_t)rng_range(rng, 0, 1);
+    if (kind == 0)
+        bytes[at] = (uint8_t)rng_next(rng);
+    else if (kind < 3)
+        bytes[at] = odd[rng_range(rng, 0, sizeof odd - 2)];
+    for (size_t i = 0; kind == 3 && i < 8 && at + i < size; i++)
+        bytes[at + i] = (uint8_t)(number >> 8 * i);
+}
+
+/* A part of a file, once more behind itself. */
+static size_t repeat(struct rng *rng, uint8_t *bytes, size_t size) {
+    const size_t at = (size_t)rng_range(rng, 0, (int64_t)size - 1);
+    const size_t part = (size_t)rng_range(rng, 1, (int64_t)(size - at < 200 ? size - at : 200));
+    if (size + part > FUZZ_MOST_BYTES)
+        return size;
+    memmove(bytes + at + part, bytes + at, size - at);
+    return size + part;
+}
+
+/* A file, whole or not quite. */
+size_t fuzz_draw(struct rng *rng, uint8_t bytes[FUZZ_MOST_BYTES]) {
     const struct seed *seed = seed_number((int)rng_range(rng, 0, SEEDS - 1));
     size_t size = seed->size;
     memcpy(bytes, seed->data, size);
     for (int64_t left = rng_range(rng, 0, 4); left > 0; left--)
-        bytes[rng_range(rng, 0, (int64_t)size - 1)] =
-            rng_range(rng, 0, 1) ? odd[rng_range(rng, 0, sizeof odd - 2)] : (uint8_t)rng_next(rng);
-    if (rng_range(rng, 0, 9) == 0)
-        size = (size_t)rng_range(rng, 0, (int64_t)size);
-    return size;
+        change(rng, bytes, size);
+    if (rng_range(rng, 0, 3) == 0)
+        size = repeat(rng, bytes, size);
+    return rng_range(rng, 0, 9) == 0 ? (size_t)rng_range(rng, 0, (int64_t)size) : size;
 }
