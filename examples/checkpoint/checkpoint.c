@@ -135,3 +135,13 @@ struct tensor checkpoint_tensor(const struct checkpoint *checkpoint, const char 
         fail("%s: there is no tensor %s", checkpoint->path, name);
     return shard_tensor(shard, name, rows, columns);
 }
+
+void checkpoint_blame(const struct checkpoint *checkpoint, const char *what) {
+    for (int i = 0; i < checkpoint->count; i++) {
+        const char *name = shard_not_finite(&checkpoint->shards[i]);
+        if (name)
+            fail("%s: %s: has a NaN or an infinity, and the model gives %s that are not finite", checkpoint->shards[i].path, name,
+                 what);
+    }
+    fail("%s: gives %s that are not finite", checkpoint->path, what);
+}

@@ -48,12 +48,13 @@ const struct storage *storage_of_gguf(uint32_t number) {
     return NULL;
 }
 
-static const struct storage *find_storage(const struct shard *shard, const char *name, const json_t *entry) {
+/* NULL: not one of ours. */
+static const struct storage *storage_of(const json_t *entry) {
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     for (int i = 0; i < STORAGES; i++)
         if (dtype && strcmp(dtype, storages[i].name) == 0)
             return &storages[i];
-    fail("%s: %s: dtype is %s, must be F32, BF16, F16, Q8_0 or Q4_0", shard->path, name, dtype ? dtype : "missing");
+    return NULL;
 }
 
 static void check_shape(const struct shard *shard, const char *name, const json_t *shape, int64_t rows, int64_t columns) {
@@ -73,7 +74,10 @@ struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t 
     const json_t *entry = json_object_get(shard->header, name), *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_object(entry))
         fail("%s: there is no tensor %s", shard->path, name);
-    const struct storage *storage = find_storage(shard, name, entry);
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    const struct storage *storage = storage_of(entry);
+    if (!storage)
+        fail("%s: %s: dtype is %s, must be F32, BF16, F16, Q8_0 or Q4_0", shard->path, name, dtype ? dtype : "missing");
     check_shape(shard, name, json_object_get(entry, "shape"), rows, columns);
     if (columns % storage->elements != 0)
         fail("%s: %s: rows of %" PRId64 " have no whole blocks of %" PRId64, shard->path, name, columns, storage->elements);
@@ -87,4 +91,27 @@ struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t 
     if ((uintptr_t)(shard->data + begin) % (uintptr_t)width != 0)
         fail("%s: %s: data_offsets begin at %" PRId64 ", where it is not aligned", shard->path, name, begin);
     return (struct tensor){.data = shard->data + begin, .rows = count, .columns = columns, .type = storage->type};
+}
+
+/* By its exponent; of a block, that of its scale. */
+static bool is_finite(const unsigned char *element, enum heed_type type) {
+    const unsigned char *top = type == HEED_F32 ? element + 2 : element;
+    const unsigned exponent = type == HEED_F32 || type == HEED_BF16 ? 0x7f80 : 0x7c00;
+    return ((unsigned)(top[1] << 8 | top[0]) & exponent) != exponent;
+}
+
+const char *shard_not_finite(const struct shard *shard) {
+    const char *name;
+    json_t *entry;
+    json_object_foreach(shard->header, name, entry) {
+        const json_t *offsets = json_object_get(entry, "data_offsets");
+        const struct storage *storage = storage_of(entry);
+        const int64_t end = element(offsets, 1);
+        if (!storage || end > shard->bytes)
+            continue;
+        for (int64_t at = element(offsets, 0); at >= 0 && at + storage->bytes <= end; at += storage->bytes)
+            if (!is_finite(shard->data + at, storage->type))
+                return name;
+    }
+    return NULL;
 }

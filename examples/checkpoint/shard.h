@@ -28,6 +28,9 @@ void safetensors_open(struct shard *shard);
 /* The same of a GGUF file, of which it returns the fields. */
 struct settings gguf_open(struct shard *shard);
 
+/* The name of a tensor with a NaN or an infinity; NULL: there is none. */
+const char *shard_not_finite(const struct shard *shard);
+
 struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t rows, int64_t columns);
 
 #endif

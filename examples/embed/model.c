@@ -177,7 +177,7 @@ static void pool(const struct model *model, const float *hidden, int64_t tokens,
             vector[j] += hidden[i * width + j];
     for (int64_t j = 0; j < width; j++)
         square += (double)vector[j] * vector[j];
-    check_finite(model->checkpoint.path, "vectors", vector, width);
+    check_finite(&model->checkpoint, "vectors", vector, width);
     for (int64_t j = 0; j < width; j++)
         vector[j] = (float)(vector[j] / fmax(sqrt(square), 1e-12));
 }

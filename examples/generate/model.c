@@ -163,6 +163,6 @@ float *model_run(struct model *model, const struct batch *batch) {
     const struct tensor normed = {model->normed, tokens, model->config.width, HEED_F32};
     look_up(&model->exec, &normed, batch->row, batch->rows, model->hidden);
     linear(&model->exec, batch->rows, &model->head, model->hidden, NULL, model->logits);
-    check_finite(model->checkpoint.path, "logits", model->logits, batch->rows * model->config.vocabulary);
+    check_finite(&model->checkpoint, "logits", model->logits, batch->rows * model->config.vocabulary);
     return model->logits;
 }

@@ -66,12 +66,12 @@ void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_
     linear(exec, rows, &layer->down, wide, hidden, hidden);
 }
 
-void check_finite(const char *path, const char *what, const float *numbers, int64_t count) {
+void check_finite(const struct checkpoint *checkpoint, const char *what, const float *numbers, int64_t count) {
     bool finite = true;
     for (int64_t i = 0; i < count; i++)
         finite &= isfinite(numbers[i]) != 0;
     if (!finite)
-        fail("%s: gives %s that are not finite", path, what);
+        checkpoint_blame(checkpoint, what);
 }
 
 int32_t likeliest(const float *numbers, int64_t count) {

@@ -30,8 +30,8 @@ struct feed_forward {
 void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input, float *wide,
                   float *hidden);
 
-/* Of what would make any choice wrong: the program ends, with the path of the checkpoint and what it gives. */
-void check_finite(const char *path, const char *what, const float *numbers, int64_t count);
+/* What is not finite would make any choice wrong: the program ends, as checkpoint_blame says it. */
+void check_finite(const struct checkpoint *checkpoint, const char *what, const float *numbers, int64_t count);
 /* The first of the largest. */
 int32_t likeliest(const float *numbers, int64_t count);
 /* output = softmax(scale * input), row by row */

@@ -187,6 +187,6 @@ const float *model_step(struct model *model, int64_t lines, int64_t beams, const
     lengthen(model, rows);
     look_up(&model->exec, &model->words, tokens, rows, model->hidden);
     decode(model, lines, beams);
-    check_finite(model->checkpoint.path, "logits", model->logits, rows * model->vocabulary);
+    check_finite(&model->checkpoint, "logits", model->logits, rows * model->vocabulary);
     return model->logits;
 }

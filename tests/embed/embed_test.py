@@ -145,6 +145,7 @@ def damage(folder, whole):
     replace("model.safetensors", whole[:8], b"\xff" * 8, "a header of 18446744073709551615 bytes")
     replace("model.safetensors", whole, whole[: len(whole) // 2], "data_offsets")
     replace("model.safetensors", whole, b"", "has 0 bytes")
+    replace("model.safetensors", whole, whole[:-4] + b"\xff" * 4, "encoder.layer.1.output.LayerNorm.bias: has a NaN")
     refused(folder, "--weights=f64", "--weights=f64")
     refused(folder, "--threads=0", "--threads=0")
     refused(folder, "--max-tokens=41", "--max-tokens=41")

@@ -100,7 +100,7 @@ class Damage:
         self.replaced(path, b'"F32"', b'"F64"', "model.embed_tokens.weight: dtype is F64", folder)
         with open(path, "rb") as file:
             whole = file.read()
-        self.written(path, whole[:-4] + b"\xff\xff\xff\xff", "logits that are not finite", folder)
+        self.written(path, whole[:-4] + b"\xff\xff\xff\xff", "lm_head.weight: has a NaN or an infinity, and the model gives logits that", folder)
         self.written(path, whole[:-4], "lm_head.weight: data_offsets", folder)
         self.random(path, whole, 8 + int.from_bytes(whole[:8], "little"), folder)
 
@@ -163,6 +163,7 @@ class Damage:
             self.written(path, whole.replace(old, new, 1), words)
         for length in [0, 3, 8, 20, 24, *range(40, header, 97), len(whole) - 1]:
             self.written(path, whole[:length], path)
+        self.written(path, whole[:-34] + b"\0\x7e" + whole[-32:], "output.weight: has a NaN")  # the scale of the last block
         self.random(path, whole, header, path)
 
     def random(self, path, whole, reach, model, line="1 2 3", options=("--ids",)):

@@ -46,6 +46,7 @@ static void read_tensors(const struct shard *shard) {
     static const int64_t blocks[] = {[HEED_F32] = 4, [HEED_BF16] = 2, [HEED_F16] = 2};
     const char *name;
     json_t *entry;
+    touched += shard_not_finite(shard) != NULL;
     json_object_foreach(shard->header, name, entry) {
         const json_t *shape = json_object_get(entry, "shape");
         const size_t dimensions = json_array_size(shape);

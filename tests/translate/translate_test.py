@@ -121,8 +121,9 @@ def damage_each(damage):
         tensor(name, name + ": dtype is F64", lambda entry: ["F64", *entry[1:]])
         tensor(name, name + ": shape is [7", lambda entry: [entry[0], [7] + entry[1][1:], entry[2]])
         tensor(name, name + ": data_offsets are", lambda entry: [*entry[:2], entry[2] + b"  "])
-        tensor(name, "not finite", lambda entry: [*entry[:2], b"\xc0\x7f" + entry[2][2:]])
-    tensor(query, "not finite", lambda entry: [*entry[:2], b"\x80\x7f" * (len(entry[2]) // 2)])
+        tensor(name, f"model.safetensors: {name}: has a NaN", lambda entry: [*entry[:2], b"\xc0\x7f" + entry[2][2:]])
+    infinite = query + ": has a NaN or an infinity, and the model gives logits that are not finite"
+    tensor(query, infinite, lambda entry: [*entry[:2], b"\x80\x7f" * (len(entry[2]) // 2)])
 
     whole = damage.content("model.safetensors")
     for length, expected in (0, "has 0 bytes"), (7, "has 7 bytes"), (100, "a header of"), (len(whole) - 2, "data_offsets"):
