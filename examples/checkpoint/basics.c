@@ -5,12 +5,14 @@
 #include "checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 const char *program_name = "example";
 
@@ -52,23 +54,31 @@ void *renew(void *memory, int64_t count, size_t size) {
     return allocate(count, size);
 }
 
+/* What is no regular file may keep us waiting, or never end. */
+int file_open(const char *path, int64_t *bytes) {
+    struct stat status;
+    const int file = open(path, O_RDONLY | O_NONBLOCK);
+    if (file < 0 && errno == ENOENT)
+        return -1;
+    if (file < 0 || fstat(file, &status) != 0)
+        fail("%s: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        fail("%s: is not a file", path);
+    *bytes = status.st_size;
+    return file;
+}
+
 char *file_read(const char *path, size_t *bytes) {
-    FILE *file = fopen(path, "rb");
-    if (!file && errno == ENOENT)
+    int64_t most;
+    const int opened = file_open(path, &most);
+    if (opened < 0)
         return NULL;
-    char *text = NULL;
-    size_t room = 1 << 16, used = 0;
-    while (file && !ferror(file) && !feof(file)) {
-        if (!text || used + 1 == room)
-            text = realloc(text, room *= 2);
-        if (!text)
-            fail("%s: out of memory", path);
-        used += fread(text + used, 1, room - used - 1, file);
-    }
+    FILE *file = fdopen(opened, "rb");
+    char *text = allocate(most + 1, 1);
+    *bytes = file ? fread(text, 1, (size_t)most, file) : 0;
     if (!file || ferror(file))
         fail("%s: %s", path, strerror(errno));
     fclose(file);
-    text[used] = 0;
-    *bytes = used;
+    text[*bytes] = 0;
     return text;
 }

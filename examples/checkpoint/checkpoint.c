@@ -5,7 +5,6 @@
 #include "shard.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,16 +22,12 @@ static void join(char *path, size_t size, const char *folder, const char *name) 
 
 static void map(struct shard *shard) {
     const char *path = shard->path;
-    struct stat status;
-    const int file = open(path, O_RDONLY | O_NONBLOCK); /* a FIFO must not keep us waiting before it is refused */
-    if (file < 0 || fstat(file, &status) != 0)
-        fail("%s: %s", path, strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        fail("%s: is not a file", path);
-    if (status.st_size < LEAST_BYTES)
-        fail("%s: has %" PRId64 " bytes, too few for the length of its header", path, (int64_t)status.st_size);
-    shard->file_bytes = status.st_size;
-    void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    const int file = file_open(path, &shard->file_bytes);
+    if (file < 0)
+        fail("%s: no such file", path);
+    if (shard->file_bytes < LEAST_BYTES)
+        fail("%s: has %" PRId64 " bytes, too few for the length of its header", path, shard->file_bytes);
+    void *data = mmap(NULL, (size_t)shard->file_bytes, PROT_READ, MAP_PRIVATE, file, 0);
     if (data == MAP_FAILED)
         fail("%s: %s", path, strerror(errno));
     close(file);

@@ -21,6 +21,8 @@ void *allocate(int64_t count, size_t size);
 void *renew(void *memory, int64_t count, size_t size);
 /* What these gave, or file_read did. */
 void release(void *memory);
+/* Opens a file, which is closed by its descriptor; -1 if there is none. */
+int file_open(const char *path, int64_t *bytes);
 /* Reads a whole file; NULL if there is none.  A 0 follows its last byte. */
 char *file_read(const char *path, size_t *bytes);
 

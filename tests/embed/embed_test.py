@@ -134,9 +134,9 @@ def damage(folder, whole):
     replace("config.json", b"}", b"", "config.json: line 1")
     replace("config.json", b'"gelu"', b'"mish"', "hidden_act is mish")
     replace("vocab.txt", b"[CLS]", b"[CLX]", "[CLS]")
-    nameless = ("tokenizer_config.json", b"{", b'{"pad_token": "", "cls_token": "", '), ("tokenizer_config.json", b"{", b'{"pad_token": "", ')
-    replace("vocab.txt", b"[PAD]", b"", lambda: replace(*nameless[0], 'has no "", the cls_token'))
-    replace("vocab.txt", b"[PAD]", b"", lambda: replace(*nameless[1], lambda: embed(folder, ["a b"])))
+    for field, expected in ("cls_token", 'has no "", the cls_token'), ("pad_token", lambda: embed(folder, ["a b"])):
+        settings = "tokenizer_config.json", b"{", b'{"%s": "", ' % field.encode(), expected
+        replace("vocab.txt", b"[PAD]", b"", lambda: replace(*settings))
     replace("vocab.txt", b"a\n", b"a\nmore\n", "vocab_size")
     replace("model.safetensors", words, words.upper(), "there is no tensor " + words.decode())
     replace("model.safetensors", b'"F32"', b'"F64"', "dtype is F64")

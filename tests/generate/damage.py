@@ -92,6 +92,10 @@ class Damage:
         ):
             self.written(path, json.dumps({**self.config, field: value}).encode(), words, folder)
         self.written(path, b"[]", "config.json: is not a JSON object", folder)
+        os.rename(path, path + ".aside")
+        os.mkfifo(path)  # which nobody writes to
+        self.refused(folder, "config.json: is not a file", "--ids")
+        os.replace(path + ".aside", path)
 
     def safetensors(self):
         folder = os.path.join(self.folder, "whole")
@@ -113,7 +117,7 @@ class Damage:
             (b"weight_map", b"weight_cap", "weight_map is missing"),
             (first, b"../" + first, "is not the name of a file in this folder"),
             (first, b"..", "is not the name of a file in this folder"),
-            (first, b"none.safetensors", "none.safetensors: No such file"),
+            (first, b"none.safetensors", "none.safetensors: no such file"),
             (first, b"model.safetensors.index.json", "model.safetensors.index.json: a header of"),
             (first, names[1].encode(), "model.embed_tokens.weight in"),
             (b"lm_head.weight", b"lm_head.height", "lm_head.height in"),
@@ -125,7 +129,7 @@ class Damage:
             whole = file.read()
         self.random(path, whole, len(whole), folder)
         os.remove(os.path.join(folder, names[1]))
-        self.refused(folder, names[1] + ": No such file", "--ids")
+        self.refused(folder, names[1] + ": no such file", "--ids")
 
     def gguf(self):
         path = os.path.join(self.folder, "damaged.gguf")

@@ -151,7 +151,7 @@ def damage_each(damage):
     damage.repair("model.safetensors")
     for name in "config.json", "model.safetensors", "spiece.model":
         os.rename(damage.path(name), damage.path("aside"))
-        damage.refused("No such file" if name == "model.safetensors" else "no such file")
+        damage.refused("no such file")
         os.rename(damage.path("aside"), damage.path(name))
 
 
