@@ -143,6 +143,8 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
         .ldc = run->block_columns,
         .next_a = last_rows ? NULL : block->a + (i + rows) * block->lda,
     };
+    if (last && !finishes)
+        heed_gemm_fetch_finish(request, run->epilogue, block->row + i, block->column + j, &tile);
     if (last) {
         tile.c = finishes ? (float *)request->c + (block->row + i) * request->ldc + block->column + j : block->c;
         tile.ldc = finishes ? request->ldc : HEED_PANEL;

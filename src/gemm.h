@@ -62,6 +62,9 @@ const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int6
 const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
                               int64_t start, int64_t k, float *scratch);
 
+/* Has the tile fetch what heed_gemm_finish will read or write of its rows from here on. */
+void heed_gemm_fetch_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, int64_t row, int64_t column,
+                            struct heed_gemm_tile *tile);
 /* c = alpha * sums + beta * c, of these rows and columns, and the epilogue; sums have leading dimension HEED_PANEL, and hold
  * anything afterwards. */
 void heed_gemm_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_kernels *kernels,

@@ -27,7 +27,8 @@ enum {
  * `columns` only. c may be acc (same pointer and stride).
  *
  * What comes next is advice, prefetched and never read: of rows of a, lda apart, k elements, and with every HEED_LINE steps
- * next_lines cache lines from next_b on, next_step bytes apart.  NULL and 0: nothing. */
+ * next_lines cache lines from next_b on, next_step bytes apart.  Of c, too, but where its sums go on from there: next_c and rows
+ * ldnext_c bytes apart, of about `columns` floats.  NULL: nothing, but for c itself. */
 struct heed_gemm_tile {
     int rows, columns;
     int64_t k;
@@ -44,6 +45,8 @@ struct heed_gemm_tile {
     const char *next_b;
     int64_t next_step;
     int next_lines;
+    const char *next_c;
+    int64_t ldnext_c;
 };
 
 /* c[i][j] = alpha * y (+ beta * c[i][j] if beta is not 0), y = sums[i][j] (* scales[j] unless that is NULL), rounded to the given

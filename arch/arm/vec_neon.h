@@ -62,6 +62,8 @@ INLINE vf v_chain(vf acc, vf a, vf b) {
     return acc;
 }
 INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
+INLINE vf v_negate(vf x) { return vnegq_f32(x); }
+INLINE vf v_minus_size(vf x) { return vnegq_f32(vabsq_f32(x)); }
 INLINE vf v_max(vf a, vf b) { return vmaxq_f32(a, b); }
 INLINE vf v_positive(vf x) { return vmaxq_f32(x, v_zero()); }
 INLINE vf v_power(vf x) { return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0x7f800000))); }

@@ -47,6 +47,8 @@ INLINE vf v_div(vf a, vf b) { return a / b; }
 INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_fmaf(a, b, c); }
 INLINE vf v_chain(vf acc, vf a, vf b) { return v_fma(a, b, acc); }
 INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
+INLINE vf v_negate(vf x) { return -x; }
+INLINE vf v_minus_size(vf x) { return -fabsf(x); }
 INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
 INLINE vf v_positive(vf x) { return x <= 0 ? 0 : x; }
 INLINE vf v_power(vf x) { return scalar_float(scalar_bits(x) & 0x7f800000); }

@@ -49,6 +49,8 @@ INLINE vf v_chain(vf acc, vf a, vf b) {
     return acc;
 }
 INLINE vf v_chain_at(vf acc, const float *a, vf b) { return v_chain(acc, v_set1(*a), b); }
+INLINE vf v_negate(vf x) { return -x; }
+INLINE vf v_minus_size(vf x) { return _mm256_or_ps(x, _mm256_set1_ps(-0.0f)); }
 INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 /* Of a NaN, or two zeros, the instruction takes the second. */
 INLINE vf v_positive(vf x) { return _mm256_add_ps(_mm256_max_ps(v_zero(), x), v_zero()); }

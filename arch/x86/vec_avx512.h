@@ -51,6 +51,8 @@ INLINE vf v_chain_at(vf acc, const float *a, vf b) {
     __asm__("vfmadd231ps %1%{1to16%}, %2, %0" : "+v"(acc) : "m"(*a), "v"(b));
     return acc;
 }
+INLINE vf v_negate(vf x) { return -x; }
+INLINE vf v_minus_size(vf x) { return _mm512_or_ps(x, _mm512_set1_ps(-0.0f)); }
 INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 /* Of a NaN, or two zeros, the instruction takes the second. */
 INLINE vf v_positive(vf x) { return _mm512_add_ps(_mm512_max_ps(v_zero(), x), v_zero()); }

@@ -6,24 +6,22 @@
 #ifndef HEED_KERNELS_ACTIVATION_ROW_H
 #define HEED_KERNELS_ACTIVATION_ROW_H
 
-INLINE vf activation_negate(vf x) { return v_sub(v_zero(), x); }
-
-/* exp(x + x_rest) for x from -100 to 0 and an x_rest of a rounding of x, off by 2 ULP at most.  What rounding takes from x log2(e)
- * is a factor exp2(rest), and |rest| is below 2^-15. */
-INLINE vf exp_below_1(vf x, vf x_rest) {
-    const vf log2e = v_set1(0x1.715476p+0f), log2e_rest = v_set1(0x1.4ae0cp-26f), ln2 = v_set1(0x1.62e43p-1f);
+/* exp(factor * (x + x_rest)) for a factor that is a power of two, a product with x from -100 to 0, and an x_rest of a rounding of
+ * x, off by 2 ULP at most.  What rounding takes from x log2(e) is a factor exp2(rest), and |rest| is below 2^-15. */
+INLINE vf exp_below_1(vf x, vf x_rest, const float factor) {
+    const vf log2e = v_set1(factor * 0x1.715476p+0f), log2e_rest = v_set1(factor * 0x1.4ae0cp-26f), ln2 = v_set1(0x1.62e43p-1f);
     const vf z = v_mul(x, log2e), e = v_exp2(z);
-    const vf rest = v_fma(x_rest, log2e, v_fma(x, log2e_rest, v_fma(x, log2e, activation_negate(z))));
+    const vf rest = v_fma(x_rest, log2e, v_fma(x, log2e_rest, v_fma(x, log2e, v_negate(z))));
     return v_fma(v_mul(rest, ln2), e, e);
 }
 
 /* -min(|x|, most) */
-INLINE vf minus_size(vf x, float most) { return v_max(activation_negate(v_max(x, activation_negate(x))), v_set1(-most)); }
+INLINE vf minus_size(vf x, float most) { return v_max(v_set1(-most), v_minus_size(x)); }
 
 /* x / (1 + exp(-y)), y having the sign of x: for negative ones x exp(y) / (1 + exp(y)). */
 INLINE vf times_logistic(vf x, vf y) {
-    const vf e = exp_below_1(minus_size(y, 100.0f), v_zero()), positive = v_positive(x);
-    const vf negative = v_max(activation_negate(v_positive(activation_negate(x))), v_set1(-0x1.fffffep127f));
+    const vf e = exp_below_1(minus_size(y, 100.0f), v_zero(), 1.0f), positive = v_positive(x);
+    const vf negative = v_max(v_negate(v_positive(v_negate(x))), v_set1(-0x1.fffffep127f));
     return v_div(v_fma(negative, e, positive), v_add(v_set1(1.0f), e));
 }
 
@@ -31,8 +29,8 @@ INLINE vf times_logistic(vf x, vf y) {
  * polynomial in q = (a - 3) / (a + 3) (Shepherd and Laframboise 1981 for erfcx), fitted for the least relative error where
  * exp2 does not end, below a = 13.2: 2^-25 with coefficients rounded to floats. */
 INLINE vf times_normal(vf x) {
-    const vf minus_a = minus_size(x, 14.0f), square = v_mul(minus_a, minus_a), three = v_set1(3.0f), minus_half = v_set1(-0.5f);
-    const vf e = exp_below_1(v_mul(minus_half, square), v_mul(minus_half, v_fma(minus_a, minus_a, activation_negate(square))));
+    const vf minus_a = minus_size(x, 14.0f), square = v_mul(minus_a, minus_a), three = v_set1(3.0f);
+    const vf e = exp_below_1(square, v_fma(minus_a, minus_a, v_negate(square)), -0.5f);
     const vf q = v_div(v_add(minus_a, three), v_sub(minus_a, three));
     vf r = v_set1(0x1.c6401cp-15f);
     r = v_fma(r, q, v_set1(0x1.e6b236p-14f));

@@ -48,15 +48,24 @@ INLINE void tile_steps(const int steps, const int rows, const int vectors, vf ac
  * 401, of which 384 are the products'; AVX-512 loses 4 % by 8. */
 enum { TILE_STEPS = TILE_ROWS * TILE_VECTORS > 12 ? 4 : 8 };
 
-/* The same for p = 0..k-1, in this order. */
-INLINE void tile_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, int64_t lda, const float *b,
-                          int64_t ldb, int64_t k) {
+INLINE void tile_fetch(const int steps, const int vectors, const float *b, int64_t ldb) {
+    UNROLL for (int u = 0; u < steps; u++) {
+        UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(b + j, 0, 3);
+        b += ldb;
+    }
+}
+
+/* The same for p = 0..k-1, in this order.  fetches: every step has what is `ahead` floats behind its row of b fetched into L1. */
+INLINE void tile_multiply_ahead(const int rows, const int vectors, const bool fetches, int64_t ahead, vf acc[][TILE_VECTORS],
+                                const float *a, int64_t lda, const float *b, int64_t ldb, int64_t k) {
     const float *groups[ROW_GROUPS];
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
         groups[g] = a + g * ROW_GROUP * lda;
         PIN(groups[g]);
     }
     NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
+        if (fetches)
+            tile_fetch(TILE_STEPS, vectors, b + ahead, ldb);
         tile_steps(TILE_STEPS, rows, vectors, acc, groups, lda, &b, ldb);
         PIN(lda); /* gcc 12 else keeps lda + 1, lda + 2 and so on, and others on the stack */
         PIN(ldb);
@@ -65,6 +74,11 @@ INLINE void tile_multiply(const int rows, const int vectors, vf acc[][TILE_VECTO
         tile_steps(1, rows, vectors, acc, groups, lda, &b, ldb);
         PIN(k); /* gcc 12 else counts on the stack */
     }
+}
+
+INLINE void tile_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, int64_t lda, const float *b,
+                          int64_t ldb, int64_t k) {
+    tile_multiply_ahead(rows, vectors, false, 0, acc, a, lda, b, ldb, k);
 }
 
 /* kernel##_body(rows, vectors, arguments) with constant bounds, as one function with these parameters per shape; shapes beyond this
