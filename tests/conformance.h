@@ -16,9 +16,10 @@ struct conformance {
 
 /* Runs a request, whose outputs are not set, on the best table with some threads and checks output and lse: some of its rows, or
  * all of a small one, against the oracle, within a tenth of PyTorch's tolerance for float, |error| <= 1e-5 + 5e-6 |value|, which is
- * the strictest of the public sets'; and all of them, if it is small, against the scalar table.  A quick run leaves large
- * requests out. */
+ * the strictest of the public sets'; and all of them, if it is small, against the scalar table. */
 void check_conformance(const struct heed_attention *request, struct conformance *set);
+/* A quick run leaves out requests of so many multiplications. */
+bool conformance_skips(int64_t work);
 /* Says what was done. */
 void print_conformance(const struct conformance *set);
 

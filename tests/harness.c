@@ -31,7 +31,7 @@ bool test_quick(void) {
     return quick && *quick && strcmp(quick, "0") != 0;
 }
 
-int64_t test_count(int64_t full) { return test_quick() ? (full + 15) / 16 : full; }
+int64_t test_count(int64_t full) { return test_quick() ? (full + 31) / 32 : full; }
 
 int usable_tables(void) {
     int count = 0;

@@ -169,6 +169,8 @@ static void check_graph(const struct graph *g, struct conformance *set) {
     const int64_t row = rank > 1 ? g->keys : 0, head = rank > 2 ? g->queries * g->keys : 0;
     const int64_t batch = g->mask_rank < 0 ? (rank > 1 ? g->queries : 1) * g->keys : 0;
     const int64_t n = g->batch * g->heads * g->queries * g->keys;
+    if (conformance_skips(n * (g->head_dim + g->value_dim)))
+        return;
     float *query = new_filled(&rng, FILL_NORMAL, q), *key = new_filled(&rng, FILL_NORMAL, k * g->head_dim),
           *value = new_filled(&rng, FILL_NORMAL, k * g->value_dim), *bias = new_filled(&rng, FILL_NORMAL, n);
     uint8_t *mask = malloc((size_t)n);

@@ -61,9 +61,11 @@ static void check_rounding(const struct heed_kernels *table, const struct type_t
     uint16_t *got = malloc((size_t)n * sizeof *got);
     describe("round_rows", table->name, "%s", test->name);
     table->round_rows(x, 0, 1, n, got, test->type, 0);
-    for (int64_t i = 0; i < n; i++)
-        ck_assert_msg(got[i] == test->round((double)x[i]), "%s: %a becomes %s 0x%04x, not 0x%04x", table->name, (double)x[i],
-                      test->name, got[i], test->round((double)x[i]));
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t want = test->round((double)x[i]);
+        if (got[i] != want) /* asking Check each time would take longer than the rest */
+            ck_abort_msg("%s: %a becomes %s 0x%04x, not 0x%04x", table->name, (double)x[i], test->name, got[i], want);
+    }
     free(got);
 }
 
@@ -75,7 +77,7 @@ START_TEST(test_round_edges) {
     for (int t = 0; t < TYPE_TESTS; t++) {
         const struct type_test *test = &type_tests[t];
         int64_t n = 0;
-        for (int i = 0; i < NUMBERS; i++) {
+        for (int i = 0; i < NUMBERS; i += test_quick() ? 7 : 1) {
             if ((i & 0x7fff) >= test->infinity)
                 continue;
             const double at = test->widen((uint16_t)i), before = i & 0x7fff ? test->widen((uint16_t)(i - 1)) : -at;
