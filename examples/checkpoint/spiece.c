@@ -51,10 +51,12 @@ static bool take_field(struct span *span, uint64_t *number, struct span *content
             take_varint(span);
         else if (stored == EIGHT_BYTES || stored == FOUR_BYTES)
             take(span, stored == EIGHT_BYTES ? 8 : 4);
-        else if (stored == BYTES)
-            return *content = take(span, take_varint(span)), true;
-        else
+        else if (stored != BYTES)
             refuse(span);
+        else {
+            *content = take(span, take_varint(span));
+            return true;
+        }
     }
     return false;
 }
