@@ -200,25 +200,26 @@ check-haswell: $(B)/tests/check
 check-valgrind: $(B)/tests/check
 	$(SLOW) HEED_TEST_SEED=1 valgrind --quiet --error-exitcode=1 $<
 ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined
-# In unrolled loops it takes compilers minutes, and at -O2 more; the scalar kernels, from the same text, have all of it.
-SANITIZED_KERNELS = KERNEL_CFLAGS=-O1 SIMD_CFLAGS='-fno-sanitize=undefined $1'
 check-sanitize: check-asan check-tsan
+# In unrolled loops sanitizers take minutes, and at -O2 more; the scalar kernels, from the same text, have all of them.
 # What examples read lives as long as they do; and they end with 1 themselves, when they refuse a file.
 check-asan:
 	$(call other_build,asan,--enable-debug CFLAGS='-O2 $(ASAN)' LDFLAGS='$(ASAN)',\
-	    $(call SANITIZED_KERNELS,--param=asan-instrumentation-with-call-threshold=0) $(B)/tests/check)
+	    KERNEL_CFLAGS=-O1 SIMD_CFLAGS='-fno-sanitize=undefined --param=asan-instrumentation-with-call-threshold=0' $(B)/tests/check)
 	+@$(SLOW) $(MAKE) --no-print-directory -C $(B)/asan check-tests
 	+@ASAN_OPTIONS=detect_leaks=0:exitcode=99:allocator_may_return_null=1 $(MAKE) --no-print-directory -C $(B)/asan check-examples
 check-tsan:
 	$(call other_build,tsan,--enable-debug --without-openmp CFLAGS='-O2 -fsanitize=thread' LDFLAGS=-fsanitize=thread,\
 	    KERNEL_CFLAGS=-O1 $(B)/tests/check)
 	+@$(SLOW) CK_RUN_SUITE=threads $(MAKE) --no-print-directory -C $(B)/tsan check-tests
-# The corpus and the findings of a run are there in the next one.  Coverage is that of the library.
+# The corpus and the findings of a run are there in the next one.  Coverage is that of the library; kernels are built without
+# -fsanitize=undefined, as clang would take minutes even for the scalar ones.
 FUZZ_SECONDS = 600
 FUZZERS = $(B)/fuzz/$(B)/tests
 fuzz:
 	$(call other_build,fuzz,CC=clang CXX=clang++ --enable-debug CFLAGS='-O2 $(ASAN)' LDFLAGS='$(ASAN)',\
-	    LIBRARY_CFLAGS=-fsanitize=fuzzer-no-link $(call SANITIZED_KERNELS,-mllvm -asan-instrumentation-with-call-threshold=0) \
+	    LIBRARY_CFLAGS=-fsanitize=fuzzer-no-link \
+	    KERNEL_CFLAGS='-fno-sanitize=undefined -mllvm -asan-instrumentation-with-call-threshold=0' \
 	    $(addprefix $(B)/tests/,fuzz check-fuzz $(if $(EMBED_LIBS),fuzz-readers check-readers)))
 	@$(srcdir)/tests/fuzz/run.sh $(FUZZERS)/fuzz $(FUZZERS)/check-fuzz $(B)/fuzz $(FUZZ_SECONDS) 512
 	@$(if $(EMBED_LIBS),$(srcdir)/tests/fuzz/run.sh $(FUZZERS)/fuzz-readers $(FUZZERS)/check-readers $(B)/fuzz/readers \
