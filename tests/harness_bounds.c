@@ -25,6 +25,7 @@ double weight_error(double p, double e, struct spread sum) {
 /* One row: what the oracle says of it, and how far it may be off.  Arrays have an element for each column and one for the sink. */
 struct row {
     const struct heed_attention *request;
+    const float *channels;   /* key_channel_scales of the cache, or NULL */
     int64_t b, h, i, number; /* number: as ref_row has it */
     int64_t keys, chunks;    /* of its sequence */
     double *p, lse, max;     /* max: of the scores, to base 2, at most */
@@ -51,7 +52,7 @@ struct bound {
 /* The chain of head_dim fmas over q' = q f.  f has at most four roundings (square root and quotient of the scale, log2(e), their
  * product), q' one more, a key's scale one, scales of channels one of q and one of k, and a score that is shown two for z ln 2:
  * |error| <= gamma(D + 10) sum |q k| |scale|, plus TINY for each fma, for the key's scale and, times the other one, for each q' and
- * each k that becomes 0. */
+ * each k that becomes 0; so too for q s and k / s, s a channel's scale, which may be far from 1. */
 static struct bound bound_raw(const struct row *row, int64_t j) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
@@ -59,10 +60,12 @@ static struct bound bound_raw(const struct row *row, int64_t j) {
                          row->h * r->query.head_stride + (s.first_query + row->i) * r->query.token_stride;
     const float *key = (const float *)r->key.data + (r->key_starts ? 0 : row->b * r->key.batch_stride) +
                        row->h / (r->num_heads / r->num_kv_heads) * r->key.head_stride + (s.first_key + j) * r->key.token_stride;
+    const float *channels = row->channels ? row->channels + row->h / (r->num_heads / r->num_kv_heads) * r->head_dim : NULL;
     double terms = 0, tiny = TINY;
     for (int64_t d = 0; d < r->head_dim; d++) {
-        terms += fabs((double)query[d] * (double)key[d] * ref_scale(r));
-        tiny += (1 + fabs((double)key[d]) + fabs((double)query[d] * ref_scale(r))) * tiny_of(r);
+        const double channel = channels ? (double)channels[d] : 1, q = (double)query[d] * channel, k = (double)key[d] / channel;
+        terms += fabs(q * k * ref_scale(r));
+        tiny += (1 + fabs(k) * (1 + (channels ? fabs(ref_scale(r)) : 0)) + fabs(q * ref_scale(r))) * tiny_of(r);
     }
     const double factors = factors_error(r);
     return (struct bound){terms, (gamma_of(r->head_dim + 10) * (1 + factors) + factors) * terms + 2 * tiny};
@@ -227,8 +230,11 @@ void check_attention(const struct attention_case *c, const struct attention_resu
     struct exact exact = {{new_doubles(rows * r->value_dim), new_doubles(rows * columns), new_doubles(rows),
                            new_doubles(rows * columns), new_doubles(masses)},
                           new_doubles(masses)};
-    struct row row = {
-        .request = r, .p = new_doubles(columns + 1), .e = new_doubles(columns + 1), .score_error = new_doubles(columns + 1)};
+    struct row row = {.request = r,
+                      .channels = accuracy->key_channel_scales,
+                      .p = new_doubles(columns + 1),
+                      .e = new_doubles(columns + 1),
+                      .score_error = new_doubles(columns + 1)};
     ck_assert(ref_attention(r, &exact.result));
     for (int64_t n = 0; n < masses; n++)
         exact.mass_bound[n] = 0;

@@ -22,6 +22,7 @@ double weight_error(double p, double e, struct spread sum);
 /* Of each part of the results but the states, gathered over many cases. */
 struct attention_accuracy {
     struct accuracy part[RESULT_PARTS];
+    const float *key_channel_scales; /* of the cache that the next results are from, or NULL */
 };
 /* Compares all that a case wants with the oracle; its tensors must be finite, but for biases and sinks of -inf. */
 void check_attention(const struct attention_case *c, const struct attention_result *got, struct attention_accuracy *accuracy);

@@ -123,6 +123,7 @@ START_TEST(test_channels_accuracy) {
         struct attention_case c = case_of(&choice, 400000, &rng);
         float *scales = new_channel_scales(&rng, c.request.num_kv_heads * c.request.head_dim, false);
         struct attention_result got = run_with(&c, any_cached_way(&choice), scales, &rng);
+        accuracy.key_channel_scales = scales;
         check_attention(&c, &got, &accuracy);
         free_attention_result(&got);
         free(scales);
