@@ -83,33 +83,6 @@ INLINE void copy_panel(const int bytes, const char *src, int64_t ld, int64_t ste
     }
 }
 
-/* Elements 8 i to 8 i + 7 of a block of q4_0, 4 bits each, less 8. */
-static uint32_t word_of(const char *block, int i) {
-    uint32_t word = 0;
-    for (int p = 0; p < TYPE_WORD; p++) {
-        const int at = i * TYPE_WORD + p, half = TYPE_BLOCK / 2;
-        const uint32_t byte = (unsigned char)block[2 + at % half];
-        word |= ((at < half ? byte & 15 : byte >> 4) ^ 8) << 4 * p;
-    }
-    return word;
-}
-
-/* Blocks of a panel: scales, and then rows of bytes or words. */
-static void copy_blocks(enum heed_type type, const char *src, int64_t ld, int64_t k, int columns, char *panel) {
-    const int64_t block = type_span(type, TYPE_BLOCK), step = type_span(type, ld), scales = 2 * HEED_PANEL;
-    for (int64_t p = 0; p < k; p += TYPE_BLOCK, src += block, panel += HEED_PANEL * block) {
-        copy_panel(2, src, 0, step / 2, 1, columns, panel);
-        if (type == HEED_Q8_0) {
-            copy_panel(1, src + 2, 1, step, TYPE_BLOCK, columns, panel + scales);
-            continue;
-        }
-        memset(panel + scales, 0, (size_t)(HEED_PANEL * block - scales));
-        for (int i = 0; i < TYPE_BLOCK / TYPE_WORD; i++)
-            for (int j = 0; j < columns; j++)
-                memcpy(panel + scales + (i * HEED_PANEL + j) * 4, &(uint32_t){word_of(src + j * step, i)}, sizeof(uint32_t));
-    }
-}
-
 static bool pack_task(void *context, int64_t task, int worker) {
     const struct pack_run *run = context;
     const struct heed_gemm *request = run->request;
@@ -120,7 +93,7 @@ static bool pack_task(void *context, int64_t task, int worker) {
     void *panel = run->packed + task * panel_bytes(request->b_type, request->k);
     (void)worker;
     if (type_has_blocks(request->b_type))
-        copy_blocks(request->b_type, src, request->ldb, request->k, columns, panel);
+        run->kernels->pack_blocks(src, request->b_type, request->ldb, request->k, columns, panel);
     else if (request->b_type == HEED_I8)
         copy_panel(1, src, ld, step, request->k, columns, panel);
     else if (request->b_type != HEED_F32)

@@ -24,44 +24,74 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
     return request->transpose_b;
 }
 
-/* The columns from `column` on, of which `next` come after these. */
-static void multiply_columns(const struct heed_gemm *request, const struct heed_kernels *kernels, const float *a, int64_t lda,
-                             int64_t column, int columns, int64_t next, float *sums) {
-    struct heed_thin_product product = {.rows = (int)request->m,
-                                        .columns = columns,
-                                        .k = request->k,
-                                        .a = a,
-                                        .lda = lda,
-                                        .type = request->b_type,
-                                        .c = sums,
-                                        .ldc = HEED_PANEL,
-                                        .pairs = request->compute == HEED_COMPUTE_BF16};
-    if (request->packed_b && type_has_blocks(request->b_type)) {
-        kernels->thin_blocks(&(struct heed_thin_blocks){.rows = (int)request->m,
-                                                        .k = request->k,
-                                                        .a = a,
-                                                        .lda = lda,
-                                                        .packed = heed_gemm_packed_at(request, column, 0),
-                                                        .type = request->b_type,
-                                                        .c = sums});
-        return;
+/* What the columns from `column` on, and after them those from `next` on, are multiplied with. */
+struct thin_columns {
+    int64_t column, next;
+    int columns;
+    const float *a;
+    int64_t lda;
+    float *sums;
+};
+
+static void multiply_blocks(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c,
+                            int64_t k) {
+    struct heed_thin_blocks product = {
+        .rows = (int)request->m, .columns = c->columns, .k = k, .a = c->a, .lda = c->lda, .type = request->b_type, .c = c->sums};
+    if (request->packed_b) {
+        product.packed = heed_gemm_packed_at(request, c->column, 0);
+    } else {
+        product.b = heed_gemm_b_at(request, c->column, 0);
+        product.ldb = request->ldb;
+        product.next = heed_gemm_b_at(request, c->next, 0);
     }
+    kernels->thin_blocks(&product);
+}
+
+/* From `done` elements of k on, whose sums are there. */
+static void multiply_elements(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c,
+                              int64_t done) {
+    struct heed_thin_product product = {.rows = (int)request->m,
+                                        .columns = c->columns,
+                                        .k = request->k - done,
+                                        .a = c->a + done,
+                                        .lda = c->lda,
+                                        .type = request->b_type,
+                                        .c = c->sums,
+                                        .ldc = HEED_PANEL,
+                                        .pairs = request->compute == HEED_COMPUTE_BF16,
+                                        .continues = done > 0};
     if (request->packed_b) {
         product.columns = HEED_PANEL;
-        product.b = heed_gemm_packed_at(request, column, 0);
+        product.b = heed_gemm_packed_at(request, c->column, 0);
         product.ldb = HEED_PANEL;
-        product.next = heed_gemm_packed_at(request, next, 0);
+        product.next = heed_gemm_packed_at(request, c->next, 0);
         kernels->thin_product(&product);
         return;
     }
-    product.b = heed_gemm_b_at(request, column, 0);
+    product.b = heed_gemm_b_at(request, c->column, done);
     product.ldb = request->ldb;
-    product.next = heed_gemm_b_at(request, next, 0);
+    product.next = heed_gemm_b_at(request, c->next, 0);
     product.next_step = type_span(request->b_type, request->ldb);
     if (request->transpose_b)
         kernels->thin_product_transposed(&product);
     else
         kernels->thin_product(&product);
+}
+
+/* Of the chains, what is done by whole blocks: all of weights in blocks, most of bytes along k, which lie like them. */
+static int64_t k_of_blocks(const struct heed_gemm *request) {
+    const bool is_bytes = request->b_type == HEED_I8 && request->transpose_b && !request->packed_b;
+    if (request->compute == HEED_COMPUTE_BF16 || !(is_bytes || type_has_blocks(request->b_type)))
+        return 0;
+    return request->k / TYPE_BLOCK * TYPE_BLOCK;
+}
+
+static void multiply_columns(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c) {
+    const int64_t done = k_of_blocks(request);
+    if (done > 0)
+        multiply_blocks(request, kernels, c, done);
+    if (done < request->k)
+        multiply_elements(request, kernels, c, done);
 }
 
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums) {
@@ -70,8 +100,13 @@ bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int
         if (heed_exec_cancelled(run->exec))
             return false;
         columns = min_i64(HEED_PANEL, end - column);
-        const int64_t next = column + columns < end ? column + columns : column;
-        multiply_columns(request, run->kernels, a, lda, column, (int)columns, next, sums);
+        multiply_columns(request, run->kernels,
+                         &(struct thin_columns){.column = column,
+                                                .next = column + columns < end ? column + columns : column,
+                                                .columns = (int)columns,
+                                                .a = a,
+                                                .lda = lda,
+                                                .sums = sums});
         heed_gemm_finish(request, run->epilogue, run->kernels, 0, request->m, column, columns, sums);
     }
     return true;

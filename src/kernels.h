@@ -178,15 +178,19 @@ struct heed_thin_product {
     int64_t next_step;
 };
 
-/* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], b being a panel of blocks that heed_gemm_pack_b made.  c
- * has leading dimension HEED_PANEL, and k is a multiple of TYPE_BLOCK, and not 0.  What follows the panel is fetched. */
+/* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], for all j < HEED_PANEL, the leading dimension of c.  b is a
+ * panel that pack_blocks made or, if packed is NULL, what it is made of; k is a multiple of TYPE_BLOCK, and not 0.  What follows
+ * the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched. */
 struct heed_thin_blocks {
-    int rows;
+    int rows, columns;
     int64_t k;
     const float *a;
     int64_t lda;
-    const void *packed;
     enum heed_type type;
+    const void *packed;
+    const void *b;
+    int64_t ldb;
+    const void *next;
     float *c;
 };
 
@@ -231,10 +235,12 @@ struct heed_kernels {
     int tile_rows;     /* of all tiles; at most HEED_MAX_TILE_ROWS */
     int tile_columns;  /* a multiple of lanes that divides HEED_PANEL */
 
-    /* panel[p][0..63] = b[p][0..columns-1], zeros after them; columns <= 64.  pack: b[p][j] is src[p * ld + j]; pack_transposed:
-     * src[j * ld + p], of the given type: of any, pack of any without blocks.  panel is aligned to 64 bytes only if the caller
-     * wants speed.  unpack_blocks: as many whole blocks of a panel that heed_gemm_pack_b made. */
+    /* panel[p][0..63] = b[p][0..columns-1], zeros after them, of either sign; columns <= 64.  pack: b[p][j] is src[p * ld + j];
+     * pack_transposed: src[j * ld + p], of the given type: of any, pack of any without blocks.  panel is aligned to 64 bytes only
+     * if the caller wants speed.  pack_blocks: whole blocks as heed_gemm_pack_b has them, or HEED_I8 as if it were blocks without
+     * scales; unpack_blocks: as many of such a panel. */
     void (*pack)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
+    void (*pack_blocks)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, void *panel);
     void (*unpack_blocks)(const void *packed, enum heed_type type, int64_t k, float *panel);
     void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */

@@ -9,7 +9,7 @@
 #include "internal.h"
 
 /* Elements that share a scale are stored together: 32 of them in ggml's formats. */
-enum { TYPE_BLOCK = 32, Q8_0_BYTES = 2 + TYPE_BLOCK, Q4_0_BYTES = 2 + TYPE_BLOCK / 2, TYPE_WORD = 8 /* of 4 bits */ };
+enum { TYPE_BLOCK = 32, Q8_0_BYTES = 2 + TYPE_BLOCK, Q4_0_BYTES = 2 + TYPE_BLOCK / 2 };
 INLINE bool type_has_blocks(enum heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
 
 /* Of an element, or the scale of a block. */

@@ -94,37 +94,31 @@ START_TEST(test_weights_known_q4_0) {
 }
 END_TEST
 
-/* Word 0 of the first column has elements 0 to 7: -8, -6, -4, -2, 0, 2, 4, 6. */
+/* The first 4 bytes of the first column's block, and then those of the second's. */
 START_TEST(test_weights_known_packed) {
-    static const unsigned char word[] = {0xa8, 0xec, 0x20, 0x64};
     unsigned char panel[64 * 18];
     const struct heed_gemm g = {.n = 2, .k = 32, .transpose_b = true, .b_type = HEED_Q4_0, .b = known_q4_0, .ldb = 32};
     ck_assert_int_eq(heed_gemm_packed_bytes(&g), sizeof panel);
     ck_assert_int_eq(heed_gemm_pack_b(&g, panel, NULL), HEED_OK);
     ck_assert(memcmp(panel, "\0\x3c\0\xb0\0\0", 6) == 0); /* scales */
-    ck_assert(memcmp(panel + 128, word, sizeof word) == 0);
+    ck_assert(memcmp(panel + 128, known_q4_0 + 2, 4) == 0 && memcmp(panel + 132, known_q4_0 + 18 + 2, 4) == 0);
+    ck_assert(memcmp(panel + 128 + 64 * 4, known_q4_0 + 2 + 4, 4) == 0);
 }
 END_TEST
 
-static int bits_at(const char *block, enum heed_type type, int i) {
-    const unsigned char *bytes = (const unsigned char *)block + 2;
-    return type == HEED_Q8_0 ? bytes[i] : (i < 16 ? bytes[i] & 15 : bytes[i - 16] >> 4) ^ 8;
-}
-
-/* Element p of column j, of blocks and of packed ones, as bits; of columns that are none, 0. */
+/* Scales, then words of 4 bytes; of columns that are none, 0. */
 static void must_be_packed(enum heed_type type, const char *b, int64_t n, int64_t k, const char *panels) {
-    const int64_t block = type_span(type, TYPE_BLOCK);
+    const int64_t bytes = type_span(type, TYPE_BLOCK);
+    const char none[Q8_0_BYTES] = {0};
     for (int64_t j = 0; j < round_up(n, HEED_PANEL); j++)
-        for (int64_t p = 0; p < k; p++) {
-            const char *from = b + type_span(type, j * k + p);
-            const char *to = panels + (j / HEED_PANEL * (k / 32) + p / 32) * HEED_PANEL * block;
-            const int64_t column = j % HEED_PANEL, row = p % 32;
-            const unsigned char *weights = (const unsigned char *)to + 2 * HEED_PANEL;
-            const int got = type == HEED_Q8_0 ? weights[row * HEED_PANEL + column]
-                                              : weights[(row / 8 * HEED_PANEL + column) * 4 + row % 8 / 2] >> (row % 2 * 4) & 15;
-            ck_assert_msg(memcmp(to + 2 * column, j < n ? from : "\0", 2) == 0, "scale of column %lld", (long long)j);
-            ck_assert_msg(got == (j < n ? bits_at(from, type, (int)row) : 0), "row %lld of column %lld", (long long)p,
-                          (long long)j);
+        for (int64_t block = 0; block < k / TYPE_BLOCK; block++) {
+            const char *from = j < n ? b + type_span(type, j * k) + block * bytes : none;
+            const char *to = panels + (j / HEED_PANEL * (k / TYPE_BLOCK) + block) * HEED_PANEL * bytes;
+            const int64_t column = j % HEED_PANEL;
+            ck_assert_msg(memcmp(to + 2 * column, from, 2) == 0, "scale of column %lld", (long long)j);
+            for (int64_t word = 0; word < (bytes - 2) / 4; word++)
+                ck_assert_msg(memcmp(to + 2 * HEED_PANEL + (word * HEED_PANEL + column) * 4, from + 2 + 4 * word, 4) == 0,
+                              "word %lld of block %lld of column %lld", (long long)word, (long long)block, (long long)j);
         }
 }
 

@@ -39,6 +39,12 @@ static void free_columns(struct columns *c) {
     buffer_free(&c->memory);
 }
 
+/* Of [rows][HEED_PANEL]; in the others there are zeros of either sign. */
+static void must_have_columns(const float *got, const float *want, int64_t rows, int64_t columns) {
+    for (int64_t i = 0; i < rows; i++)
+        must(compare(ANY_NAN, got + i * HEED_PANEL, want + i * HEED_PANEL, 1, columns));
+}
+
 static void check_pack_transposed(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
     const int64_t columns = rng_range(rng, 1, HEED_PANEL),
                   k = type_has_blocks(type) ? 32 * rng_range(rng, 1, 3) : rng_range(rng, 1, 80);
@@ -47,7 +53,7 @@ static void check_pack_transposed(const struct heed_kernels *table, enum heed_ty
     describe("pack_transposed", table->name, "%s, %lld x %lld", type_name(type), (long long)columns, (long long)k);
     table->pack_transposed(b.data, type, b.ld, k, (int)columns, got);
     table->pack_transposed(b.floats, HEED_F32, k, k, (int)columns, want);
-    must(compare(ANY_NAN, got, want, k, HEED_PANEL));
+    must_have_columns(got, want, k, columns);
     free_columns(&b);
     free(got);
     free(want);
@@ -67,58 +73,77 @@ static void check_pack_bytes(const struct heed_kernels *table, struct rng *rng) 
     free(want);
 }
 
-/* A packed panel in guarded memory, and its floats, [k][64]. */
+/* Columns as they are, in guarded memory too as pack_blocks has them, and as floats, [k][64]. */
 struct panel {
-    struct buffer memory;
+    struct columns b;
+    struct buffer packed;
     float *floats;
 };
 
-static struct panel new_panel(struct rng *rng, enum heed_type type, int64_t k) {
-    struct columns b = new_columns(rng, type, rng_range(rng, 1, HEED_PANEL), k);
-    struct heed_gemm g = {.n = b.columns, .k = k, .transpose_b = true, .b_type = type, .b = b.data, .ldb = b.ld};
-    struct panel panel = {buffer_new(heed_gemm_packed_bytes(&g) / 4, any_placement(rng)), new_floats(k * HEED_PANEL)};
-    ck_assert_int_eq(heed_gemm_pack_b(&g, panel.memory.data, NULL), HEED_OK);
-    scalar_kernels()->pack_transposed(b.floats, HEED_F32, k, k, (int)b.columns, panel.floats);
-    free_columns(&b);
+static struct panel new_panel(const struct heed_kernels *table, struct rng *rng, enum heed_type type, int64_t k) {
+    struct panel panel = {.b = new_columns(rng, type, rng_range(rng, 0, 1) ? HEED_PANEL : rng_range(rng, 1, HEED_PANEL), k),
+                          .packed = buffer_new(HEED_PANEL * type_span(type, k) / 4, any_placement(rng)),
+                          .floats = new_floats(k * HEED_PANEL)};
+    const struct columns *b = &panel.b;
+    float *want = new_floats(panel.packed.count);
+    describe("pack_blocks", table->name, "%s, %lld x %lld", type_name(type), (long long)b->columns, (long long)k);
+    table->pack_blocks(b->data, type, b->ld, k, (int)b->columns, panel.packed.data);
+    scalar_kernels()->pack_blocks(b->data, type, b->ld, k, (int)b->columns, want);
+    must(memcmp(panel.packed.data, want, (size_t)panel.packed.count * sizeof *want) ? "other bytes than scalar's" : NULL);
+    scalar_kernels()->pack_transposed(b->floats, HEED_F32, k, k, (int)b->columns, panel.floats);
+    free(want);
     return panel;
 }
 
-static void check_packed_blocks(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
-    const int64_t k = 32 * rng_range(rng, 1, 12), rows = rng_range(rng, 1, 12), lda = k + rng_range(rng, 0, 3);
-    struct panel panel = new_panel(rng, type, k);
-    float *unpacked = new_floats(k * HEED_PANEL), *a = new_filled(rng, FILL_NORMAL, rows * lda),
-          *got = new_floats(rows * HEED_PANEL), *want = new_floats(rows * HEED_PANEL);
-    describe("unpack_blocks", table->name, "%s, k %lld", type_name(type), (long long)k);
-    table->unpack_blocks(panel.memory.data, type, k, unpacked);
-    must(compare(ANY_NAN, unpacked, panel.floats, k, HEED_PANEL));
-    describe("thin_blocks", table->name, "%s, %lld rows, k %lld", type_name(type), (long long)rows, (long long)k);
-    table->thin_blocks(&(struct heed_thin_blocks){
-        .rows = (int)rows, .k = k, .a = a, .lda = lda, .packed = panel.memory.data, .type = type, .c = got});
+static void check_thin_blocks(const struct heed_kernels *table, const struct panel *panel, bool packed, struct rng *rng) {
+    const struct columns *b = &panel->b;
+    const int64_t rows = rng_range(rng, 1, 12), lda = b->k + rng_range(rng, 0, 3);
+    float *a = new_filled(rng, FILL_NORMAL, rows * lda), *got = new_floats(rows * HEED_PANEL),
+          *want = new_floats(rows * HEED_PANEL);
+    struct heed_thin_blocks product = {.rows = (int)rows, .columns = (int)b->columns, .k = b->k, .a = a, .lda = lda};
+    describe("thin_blocks", table->name, "%s%s, %lld rows, k %lld", type_name(b->type), packed ? " packed" : "", (long long)rows,
+             (long long)b->k);
+    product.type = b->type, product.packed = packed ? panel->packed.data : NULL, product.b = b->data, product.ldb = b->ld;
+    product.next = rng_range(rng, 0, 1) ? b->data : NULL, product.c = got;
+    table->thin_blocks(&product);
     scalar_kernels()->thin_product(&(struct heed_thin_product){.rows = (int)rows,
                                                                .columns = HEED_PANEL,
-                                                               .k = k,
+                                                               .k = b->k,
                                                                .a = a,
                                                                .lda = lda,
-                                                               .b = panel.floats,
+                                                               .b = panel->floats,
                                                                .ldb = HEED_PANEL,
                                                                .c = want,
                                                                .ldc = HEED_PANEL});
-    must(compare(ANY_NAN, got, want, rows, HEED_PANEL));
-    float *const all[] = {unpacked, a, got, want, panel.floats};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
-    buffer_free(&panel.memory);
+    must_have_columns(got, want, rows, b->columns);
+    free(a);
+    free(got);
+    free(want);
 }
 
-static void check_thin_transposed(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
+static void check_blocks(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
+    const int64_t k = 32 * rng_range(rng, 1, 12);
+    struct panel panel = new_panel(table, rng, type, k);
+    float *unpacked = new_floats(k * HEED_PANEL);
+    describe("unpack_blocks", table->name, "%s, k %lld", type_name(type), (long long)k);
+    table->unpack_blocks(panel.packed.data, type, k, unpacked);
+    must_have_columns(unpacked, panel.floats, k, panel.b.columns);
+    check_thin_blocks(table, &panel, true, rng);
+    check_thin_blocks(table, &panel, false, rng);
+    free(unpacked);
+    free(panel.floats);
+    buffer_free(&panel.packed);
+    free_columns(&panel.b);
+}
+
+static void check_thin_transposed(const struct heed_kernels *table, struct rng *rng) {
     const int64_t rows = rng_range(rng, 1, 12), columns = rng_range(rng, 1, 100), ldc = round_up(columns, 16);
-    const int64_t k = type_has_blocks(type) ? 32 * rng_range(rng, 1, 10) : rng_range(rng, 1, 300);
-    struct columns b = new_columns(rng, type, columns, k);
+    const int64_t k = rng_range(rng, 1, 300);
+    struct columns b = new_columns(rng, HEED_I8, columns, k);
     float *a = new_filled(rng, FILL_NORMAL, rows * k), *got = new_floats(rows * ldc), *want = new_floats(rows * ldc);
     struct heed_thin_product product = {.rows = (int)rows, .columns = (int)columns, .k = k, .a = a, .lda = k};
-    describe("thin_product_transposed", table->name, "%s, %lld x %lld, k %lld", type_name(type), (long long)rows,
-             (long long)columns, (long long)k);
-    product.b = b.data, product.type = type, product.ldb = b.ld, product.c = got, product.ldc = ldc;
+    describe("thin_product_transposed", table->name, "i8, %lld x %lld, k %lld", (long long)rows, (long long)columns, (long long)k);
+    product.b = b.data, product.type = HEED_I8, product.ldb = b.ld, product.c = got, product.ldc = ldc;
     table->thin_product_transposed(&product);
     product.b = b.floats, product.type = HEED_F32, product.ldb = k, product.c = want;
     scalar_kernels()->thin_product_transposed(&product);
@@ -136,11 +161,9 @@ START_TEST(test_weight_kernels) {
     for (int64_t repeat = 0; repeat < test_count(150); repeat++) {
         const enum heed_type type = weight_types[repeat % 3];
         check_pack_transposed(table, type, &rng);
-        check_thin_transposed(table, type, &rng);
-        if (type_has_blocks(type))
-            check_packed_blocks(table, type, &rng);
-        else
-            check_pack_bytes(table, &rng);
+        check_blocks(table, type, &rng);
+        check_pack_bytes(table, &rng);
+        check_thin_transposed(table, &rng);
     }
 }
 END_TEST

@@ -130,7 +130,18 @@ INLINE vf neon_less_8(uint32x4_t x) { return vcvtq_f32_s32(vsubq_s32(vreinterpre
 INLINE vf v_load_low4(const uint8_t *p) { return neon_less_8(vandq_u32(neon_bytes(p), vdupq_n_u32(15))); }
 INLINE vf v_load_high4(const uint8_t *p) { return neon_less_8(vshrq_n_u32(neon_bytes(p), 4)); }
 INLINE vi v_load_int(const uint8_t *p) { return vreinterpretq_u32_u8(vld1q_u8(p)); }
-INLINE vf v_int4(vi x, const int i) { return vcvtq_f32_s32(vreinterpretq_s32_u32(x << (28 - 4 * i)) >> 28); }
+INLINE vf v_byte(vi x, const int i) {
+    return vcvtq_f32_s32(vreinterpretq_s32_u32(vandq_u32(x << (24 - 8 * i), vdupq_n_u32(0xff000000))));
+}
+/* Less 8 four at a time, which compilers do once for all four. */
+INLINE vf v_int4(vi x, const int i) {
+    const uint8x16_t four = vandq_u8(vreinterpretq_u8_u32(x >> i % 2 * 4), vdupq_n_u8(15));
+    return v_byte(vreinterpretq_u32_u8(vsubq_u8(four, vdupq_n_u8(8))), i / 2);
+}
+#define VF_PIECE 4
+INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
+    return n > 0 ? vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)p[0])) : v_zero();
+}
 INLINE float v_f16_1(uint16_t x) { return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(x))), 0); }
 INLINE void v_store_i8(int8_t *p, vf x) {
     const int16x4_t halves = vmovn_s32(vcvtnq_s32_f32(x));

@@ -114,7 +114,12 @@ INLINE vi v_load_int(const uint8_t *p) {
     memcpy(&x, p, sizeof x);
     return x;
 }
-INLINE vf v_int4(vi x, const int i) { return (float)((int)((x >> 4 * i & 15) ^ 8) - 8); }
+INLINE vf v_int4(vi x, const int i) { return (float)((int)(x >> 4 * i & 15) - 8) * 0x1p24f; }
+INLINE vf v_byte(vi x, const int i) { return (float)(int32_t)(x << (24 - 8 * i) & 0xff000000); }
+#define VF_PIECE 1
+INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
+    return n > 0 ? scalar_float(v_load_int((const uint8_t *)p[0])) : 0.0f;
+}
 INLINE float v_f16_1(uint16_t x) { return v_widen_f16(x); }
 INLINE void v_store_i8(int8_t *p, vf x) { *p = (int8_t)((x + 0x1.8p23f) - 0x1.8p23f); }
 INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {

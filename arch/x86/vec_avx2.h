@@ -128,7 +128,24 @@ INLINE vf avx2_less_8(__m256i x) { return _mm256_cvtepi32_ps(_mm256_sub_epi32(x,
 INLINE vf v_load_low4(const uint8_t *p) { return avx2_less_8(_mm256_and_si256(avx2_bytes(p), _mm256_set1_epi32(15))); }
 INLINE vf v_load_high4(const uint8_t *p) { return avx2_less_8(_mm256_srli_epi32(avx2_bytes(p), 4)); }
 INLINE vi v_load_int(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
-INLINE vf v_int4(vi x, const int i) { return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(x, 28 - 4 * i), 28)); }
+/* One operation, where two shifts would be two. */
+INLINE vf v_byte(vi x, const int i) {
+    const int first = i << 24 | 0x808080, next = 4 << 24;
+    const __m256i to_the_top = _mm256_setr_epi32(first, first + next, first + 2 * next, first + 3 * next, first, first + next,
+                                                 first + 2 * next, first + 3 * next);
+    return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(x, to_the_top));
+}
+/* Less 8 four at a time, which compilers do once for all four. */
+INLINE vf v_int4(vi x, const int i) {
+    const vi four = _mm256_and_si256(_mm256_srli_epi32(x, i % 2 * 4), _mm256_set1_epi8(15));
+    return v_byte(_mm256_sub_epi8(four, _mm256_set1_epi8(8)), i / 2);
+}
+#define VF_PIECE 4
+INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
+    const __m128 first = n > 0 ? _mm_loadu_ps((const float *)(const void *)p[0]) : _mm_setzero_ps();
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(first),
+                                n > 1 ? _mm_loadu_ps((const float *)(const void *)p[1]) : _mm_setzero_ps(), 1);
+}
 INLINE float v_f16_1(uint16_t x) { return _cvtsh_ss(x); }
 INLINE void v_store_i8(int8_t *p, vf x) {
     const __m256i wide = _mm256_cvtps_epi32(x);

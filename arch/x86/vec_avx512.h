@@ -162,8 +162,24 @@ INLINE vi v_load_int(const uint8_t *p) { return _mm512_loadu_si512(p); }
 /* As an operator the shift may be by a variable, which compilers without optimisation take a constant argument for. */
 INLINE vf v_int4(vi x, const int i) {
     typedef uint32_t lanes __attribute__((vector_size(64)));
-    const __m512i shifted = (__m512i)((lanes)x >> 4 * i);
-    return _mm512_permutexvar_ps(shifted, _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+    const vf numbers = _mm512_setr_ps(-0x8p24f, -0x7p24f, -0x6p24f, -0x5p24f, -0x4p24f, -0x3p24f, -0x2p24f, -0x1p24f, 0, 0x1p24f,
+                                      0x2p24f, 0x3p24f, 0x4p24f, 0x5p24f, 0x6p24f, 0x7p24f);
+    return _mm512_permutexvar_ps((__m512i)((lanes)x >> 4 * i), numbers);
+}
+/* One operation, where two shifts would be two. */
+INLINE vf v_byte(vi x, const int i) {
+    const int first = i << 24 | 0x808080, next = 4 << 24;
+    const __m512i to_the_top = _mm512_set4_epi32(first + 3 * next, first + 2 * next, first + next, first);
+    return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(x, to_the_top));
+}
+#define VF_PIECE 4
+INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
+    const __m128i none = _mm_setzero_si128();
+    __m128i piece[4];
+    UNROLL for (int i = 0; i < 4; i++) piece[i] = i < n ? _mm_loadu_si128((const __m128i *)(const void *)p[i]) : none;
+    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(piece[0]), piece[1], 1),
+                  high = _mm256_inserti128_si256(_mm256_castsi128_si256(piece[2]), piece[3], 1);
+    return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
 }
 INLINE float v_f16_1(uint16_t x) { return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16((short)x))); }
 INLINE void v_store_i8(int8_t *p, vf x) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x))); }

@@ -15,39 +15,12 @@ static void pack(const void *src, enum heed_type type, int64_t ld, int64_t k, in
         WITH_STORED_TYPE(type, pack_of(TYPE, src, ld, k, columns, panel));
 }
 
-/* Packed blocks are scales and then words: bytes of 8 rows, or for each column the 4 bits of 8 rows.  Row i of a word, columns from
- * j on. */
-INLINE int64_t word_bytes(const enum heed_type type) { return HEED_PANEL * (type == HEED_Q8_0 ? TYPE_WORD : TYPE_WORD / 2); }
-INLINE vf load_word(const enum heed_type type, const char *word, int j, const int i) {
-    return type == HEED_Q8_0 ? v_load_i8((const int8_t *)word + i * HEED_PANEL + j)
-                             : v_int4(v_load_int((const uint8_t *)word + j * (TYPE_WORD / 2)), i);
-}
-
-INLINE void unpack_block(const enum heed_type type, const char *packed, int j, float *panel) {
-    const vf d = v_widen_f16(v_load_half((const uint16_t *)(const void *)packed + j));
-    const char *word = packed + HEED_PANEL * sizeof(uint16_t);
-    NO_UNROLL for (int p = 0; p < TYPE_BLOCK; p += TYPE_WORD, word += word_bytes(type)) UNROLL for (int i = 0; i < TYPE_WORD; i++)
-        v_store(panel + (p + i) * HEED_PANEL + j, v_mul(d, load_word(type, word, j, i)));
-}
-
-INLINE void unpack_blocks_of(const enum heed_type type, const char *packed, int64_t k, float *panel) {
-    for (; k > 0; k -= TYPE_BLOCK, panel += TYPE_BLOCK * HEED_PANEL, packed += HEED_PANEL * type_span(type, TYPE_BLOCK))
-        for (int j = 0; j < HEED_PANEL; j += VF_LANES)
-            unpack_block(type, packed, j, panel);
-}
-
-static void unpack_blocks(const void *packed, enum heed_type type, int64_t k, float *panel) {
-    if (type == HEED_Q8_0)
-        unpack_blocks_of(HEED_Q8_0, packed, k, panel);
-    else
-        unpack_blocks_of(HEED_Q4_0, packed, k, panel);
-}
-
 /* VF_LANES columns of `depth` elements each, of which the first `columns` exist. */
 INLINE void pack_square(const enum heed_type type, const void *src, int64_t at, int64_t ld, const int depth, const int columns,
                         float *panel) {
     vf r[VF_LANES];
-    UNROLL for (int i = 0; i < VF_LANES; i++) r[i] = i < columns ? load_at(type, src, at + i * ld, depth) : v_zero();
+    UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
+        i < columns ? load_type_n(type, type_at(type, src, at + i * ld), depth) : v_zero();
     v_transpose(r);
     UNROLL for (int i = 0; i < VF_LANES; i++) if (i < depth) v_store(panel + i * HEED_PANEL, r[i]);
 }
@@ -72,8 +45,10 @@ NOINLINE void pack_transposed_f32(const float *src, int64_t ld, int64_t k, int c
 static void pack_transposed(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel) {
     if (type == HEED_F32)
         pack_transposed_f32(src, ld, k, columns, panel);
+    else if (type_has_blocks(type))
+        pack_unpacked_blocks(src, type, ld, k, columns, panel);
     else
-        WITH_ANY_TYPE(type, pack_transposed_of(TYPE, src, ld, k, columns, panel));
+        WITH_STORED_TYPE(type, pack_transposed_of(TYPE, src, ld, k, columns, panel));
 }
 
 /* Columns of VF_LANES keys are written whole; the others one by one, for their neighbours may be another worker's. */

@@ -12,6 +12,7 @@
 #include "kernels/types.h"
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
+#include "kernels/blocks.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
 #include "kernels/gemm_small.h"
@@ -38,6 +39,7 @@ const struct heed_kernels TABLE = {
     .tile_rows = TILE_ROWS,
     .tile_columns = TILE_COLUMNS,
     .pack = pack,
+    .pack_blocks = pack_blocks,
     .unpack_blocks = unpack_blocks,
     .pack_transposed = pack_transposed,
     .store_keys = store_keys,

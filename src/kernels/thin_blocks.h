@@ -1,104 +1,154 @@
-/* thin_blocks: few rows times packed weights in blocks, of which all is read once, from memory.  Contract in src/kernels.h.
+/* thin_blocks: few rows times weights in blocks, or bytes, of which all is read once, from memory.  Contract in src/kernels.h.
  *
- * Up to four rows meet weights as these become floats, in registers; more meet some blocks at a time that were unpacked into L1,
- * and share what that costs.  The next panel follows this one in memory, so that what lies ahead is fetched without asking where
- * panels end. */
+ * Rows meet weights as these become floats, in registers: unpacked into L1 first, 8 rows of q8_0 took 1.7 times as long (AVX-512).
+ * Weights that are not packed are packed on their way, a window into L1.  What lies ahead is fetched: behind a panel that is packed
+ * the next one follows in memory, so there without asking where panels end. */
 #ifndef HEED_KERNELS_THIN_BLOCKS_H
 #define HEED_KERNELS_THIN_BLOCKS_H
 
 enum {
-    BLOCK_FEW_ROWS = 4,
-    BLOCK_WINDOW = 4 * TYPE_BLOCK,       /* rows of b: at most 8.5 KiB, all columns of which are computed before more */
-    BLOCK_AHEAD = 4096,                  /* bytes, into L1; twice as far into L2 */
-    BLOCK_UNPACKED = 2 * TYPE_BLOCK,     /* 16 KiB of floats */
-    BLOCK_TURNS = TYPE_BLOCK / TYPE_WORD /* of the loop, in a block */
+    BLOCKS_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : 6,          /* of a tile, two vectors wide */
+    BLOCK_AHEAD = 4096,                                      /* bytes, into L1; twice as far into L2 */
+    BLOCK_UNPACKED = 2 * TYPE_BLOCK,                         /* 16 KiB of floats */
+    FETCH_COLUMNS = HEED_PANEL / (BLOCK_WINDOW / TURN_DEPTH) /* a turn, of a window of columns that are not packed */
+};
+
+/* Some blocks of a panel, all columns. */
+struct blocks_window {
+    int64_t k;
+    const float *a;
+    int64_t lda;
+    const char *packed;
+    const char *next; /* the window to be fetched, of columns `step` bytes apart; NULL: what follows `packed` */
+    int64_t step;
+    float *c;
+    bool continues, fetches;
 };
 
 /* As pointers without a check of where the memory ends: prefetching is no access. */
-INLINE void block_fetch(const enum heed_type type, const char *at) {
-    const int bytes = HEED_PANEL * (type == HEED_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES) / BLOCK_TURNS;
+INLINE void fetch_packed(const enum heed_type type, const char *at) {
     const uintptr_t ahead = (uintptr_t)at + BLOCK_AHEAD, further = ahead + BLOCK_AHEAD;
-    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
+    UNROLL for (int line = 0; line < HEED_PANEL / BLOCK_TURNS * block_bytes(type); line += LINE_BYTES) {
         __builtin_prefetch((const void *)(ahead + (uintptr_t)line), 0, 3);
         __builtin_prefetch((const void *)(further + (uintptr_t)line), 0, 2);
     }
 }
 
-/* c of rows x vectors, columns from j on; k whole blocks. */
-INLINE void block_body(const enum heed_type type, const int rows, const int vectors, const struct heed_thin_blocks *product,
-                       int64_t start, int64_t k, int j) {
-    vf acc[BLOCK_FEW_ROWS][4], d[4];
-    const char *block = (const char *)product->packed + HEED_PANEL * type_span(type, start);
-    const float *a = product->a + start;
+/* Each line at its last byte of the window: at the first byte, the window before had most of them. */
+INLINE void fetch_columns(const enum heed_type type, const char *at, int64_t step) {
+    const int bytes = BLOCK_WINDOW / TYPE_BLOCK * block_bytes(type);
+    UNROLL for (int column = 0; column < FETCH_COLUMNS; column++) UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
+        __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)(column * step) +
+                                          (uintptr_t)(line + LINE_BYTES < bytes ? line + LINE_BYTES - 1 : bytes - 1)),
+                           0, 2);
+}
+
+/* What the turn that starts at element `turn` of the window fetches. */
+INLINE void fetch_ahead(const enum heed_type type, const struct blocks_window *window, int64_t turn) {
+    if (window->next)
+        fetch_columns(type, window->next + turn / TURN_DEPTH * FETCH_COLUMNS * window->step, window->step);
+    else
+        fetch_packed(type, window->packed + turn / TURN_DEPTH * HEED_PANEL / BLOCK_TURNS * block_bytes(type));
+}
+
+/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p of a turn. */
+INLINE void blocks_step(const enum heed_type type, const int rows, const int vectors, vf acc[][4], const float *const a[ROW_GROUPS],
+                        int64_t lda, const char *words, const vf d[4], const int half, const int p) {
+    vf b[4];
+    UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(v_mul(d[v], load_weight(type, words, v * VF_LANES, half, p)));
+    UNROLL for (int i = 0; i < rows; i++) {
+        const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda + p]);
+        UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, b[v]);
+    }
+}
+
+/* c of rows x vectors, columns from j on. */
+INLINE void blocks_body(const enum heed_type type, const int rows, const int vectors, const struct blocks_window *window, int j) {
+    vf acc[BLOCKS_ROWS][4], d[4];
+    const char *block = window->packed;
+    const float *a[ROW_GROUPS];
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
+        a[g] = window->a + g * ROW_GROUP * window->lda;
+        PIN(a[g]);
+    }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
-        start > 0 ? v_load(product->c + i * HEED_PANEL + j + v * VF_LANES) : v_zero();
-    NO_UNROLL for (; k > 0; k -= TYPE_BLOCK) {
-        const char *words = block + HEED_PANEL * sizeof(uint16_t), *ahead = block;
-        UNROLL for (int v = 0; v < vectors; v++) d[v] =
-            v_widen_f16(v_load_half((const uint16_t *)(const void *)block + j + v * VF_LANES));
-        block += HEED_PANEL * type_span(type, TYPE_BLOCK);
-        PIN(words);
-        NO_UNROLL for (; words < block; words += word_bytes(type)) {
-            if (j == 0)
-                block_fetch(type, ahead);
-            ahead += HEED_PANEL * type_span(type, TYPE_BLOCK) / BLOCK_TURNS;
-            UNROLL for (int p = 0; p < TYPE_WORD; p++) {
-                vf b[4];
-                UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(v_mul(d[v], load_word(type, words, j + v * VF_LANES, p)));
-                UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
-                    v_chain(acc[i][v], v_set1(a[i * product->lda + p]), b[v]);
+        window->continues ? v_load(window->c + i * HEED_PANEL + j + v * VF_LANES) : v_zero();
+    NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
+        UNROLL for (int v = 0; v < vectors; v++) d[v] = load_scale(type, block, j + v * VF_LANES);
+        UNROLL for (int half = 0; half < block_halves(type); half++) {
+            const char *words = block + HEED_PANEL * scale_bytes(type), *const end = words + block_words(type) * WORDS_BYTES;
+            NO_UNROLL for (; words < end; words += TURN_WORDS * WORDS_BYTES, p += TURN_DEPTH) {
+                if (window->fetches && j == 0)
+                    fetch_ahead(type, window, p);
+                UNROLL for (int i = 0; i < TURN_DEPTH; i++)
+                    blocks_step(type, rows, vectors, acc, a, window->lda, words + j * WORD_BYTES, d, half, i);
+                UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += TURN_DEPTH;
             }
-            a += TYPE_WORD;
         }
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
-        v_store(product->c + i * HEED_PANEL + j + v * VF_LANES, acc[i][v]);
+        v_store(window->c + i * HEED_PANEL + j + v * VF_LANES, acc[i][v]);
 }
 
 /* Two rows or fewer have chains enough to hide their latency only if they are four vectors wide. */
-#define BLOCK_SHAPE(name, type, rows, vectors)                                                                                     \
-    NOINLINE void name(const struct heed_thin_blocks *product, int64_t start, int64_t k) {                                         \
-        for (int j = 0; j < HEED_PANEL; j += (vectors)*VF_LANES)                                                                   \
-            block_body(type, rows, vectors, product, start, k, j);                                                                 \
+#define BLOCKS_SHAPE(name, type, rows)                                                                                             \
+    NOINLINE void name##_##rows(const struct blocks_window *window) {                                                              \
+        if (rows <= BLOCKS_ROWS)                                                                                                   \
+            for (int j = 0; j < HEED_PANEL; j += (rows <= 2 ? 4 : 2) * VF_LANES)                                                   \
+                blocks_body(type, rows <= BLOCKS_ROWS ? rows : 1, rows <= 2 ? 4 : 2, window, j);                                   \
     }
-BLOCK_SHAPE(blocks_q8_0_1, HEED_Q8_0, 1, 4)
-BLOCK_SHAPE(blocks_q8_0_2, HEED_Q8_0, 2, 4)
-BLOCK_SHAPE(blocks_q8_0_3, HEED_Q8_0, 3, 2)
-BLOCK_SHAPE(blocks_q8_0_4, HEED_Q8_0, 4, 2)
-BLOCK_SHAPE(blocks_q4_0_1, HEED_Q4_0, 1, 4)
-BLOCK_SHAPE(blocks_q4_0_2, HEED_Q4_0, 2, 4)
-BLOCK_SHAPE(blocks_q4_0_3, HEED_Q4_0, 3, 2)
-BLOCK_SHAPE(blocks_q4_0_4, HEED_Q4_0, 4, 2)
+#define BLOCKS_SHAPES(name, type)                                                                                                  \
+    BLOCKS_SHAPE(name, type, 1)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 2)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 3)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 4)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 5)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 6)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 7)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 8)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 9)                                                                                                    \
+    BLOCKS_SHAPE(name, type, 10)                                                                                                   \
+    BLOCKS_SHAPE(name, type, 11)                                                                                                   \
+    BLOCKS_SHAPE(name, type, 12)
+#define BLOCKS_NAMES(name)                                                                                                         \
+    { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8, name##_9, name##_10, name##_11, name##_12 }
+BLOCKS_SHAPES(blocks_q8_0, HEED_Q8_0)
+BLOCKS_SHAPES(blocks_q4_0, HEED_Q4_0)
+BLOCKS_SHAPES(blocks_i8, HEED_I8)
 
-static void few_rows_by_blocks(const struct heed_thin_blocks *product) {
-    static void (*const shapes[2][BLOCK_FEW_ROWS])(const struct heed_thin_blocks *, int64_t, int64_t) = {
-        {blocks_q8_0_1, blocks_q8_0_2, blocks_q8_0_3, blocks_q8_0_4}, {blocks_q4_0_1, blocks_q4_0_2, blocks_q4_0_3, blocks_q4_0_4}};
-    for (int64_t start = 0; start < product->k; start += BLOCK_WINDOW)
-        shapes[product->type == HEED_Q4_0][product->rows - 1](product, start, min_i64(BLOCK_WINDOW, product->k - start));
+/* All rows, as evenly as may be; the first ones fetch. */
+static void multiply_window(enum heed_type type, const struct blocks_window *whole, const struct thin_parts *rows) {
+    static void (*const shapes[3][12])(const struct blocks_window *) = {BLOCKS_NAMES(blocks_q8_0), BLOCKS_NAMES(blocks_q4_0),
+                                                                        BLOCKS_NAMES(blocks_i8)};
+    struct blocks_window window = *whole;
+    window.fetches = true;
+    for (int part = 0; part < rows->count; part++) {
+        const int count = thin_part(rows, part);
+        shapes[type == HEED_Q8_0 ? 0 : type == HEED_Q4_0 ? 1 : 2][count - 1](&window);
+        window.fetches = false;
+        window.a += count * window.lda;
+        window.c += count * HEED_PANEL;
+    }
 }
 
 static void thin_blocks(const struct heed_thin_blocks *product) {
-    if (product->rows <= BLOCK_FEW_ROWS) {
-        few_rows_by_blocks(product);
-        return;
-    }
-    float unpacked[BLOCK_UNPACKED * HEED_PANEL] __attribute__((aligned(64)));
-    for (int64_t start = 0; start < product->k; start += BLOCK_UNPACKED) {
-        const int64_t k = min_i64(BLOCK_UNPACKED, product->k - start), bytes = HEED_PANEL * type_span(product->type, k);
-        const char *packed = (const char *)product->packed + HEED_PANEL * type_span(product->type, start);
-        for (int64_t line = 0; line < bytes; line += LINE_BYTES)
-            __builtin_prefetch((const void *)((uintptr_t)packed + (uintptr_t)(bytes + line)), 0, 3);
-        unpack_blocks(packed, product->type, k, unpacked);
-        thin_product(&(struct heed_thin_product){.rows = product->rows,
-                                                 .columns = HEED_PANEL,
-                                                 .k = k,
-                                                 .a = product->a + start,
-                                                 .lda = product->lda,
-                                                 .b = unpacked,
-                                                 .ldb = HEED_PANEL,
-                                                 .c = product->c,
-                                                 .ldc = HEED_PANEL,
-                                                 .continues = start > 0});
+    float packed[WINDOW_FLOATS] __attribute__((aligned(64)));
+    const enum heed_type type = product->type;
+    const struct thin_parts rows = thin_parts_of(product->rows, BLOCKS_ROWS);
+    struct blocks_window window = {.lda = product->lda, .step = type_span(type, product->ldb), .c = product->c};
+    for (int64_t start = 0; start < product->k; start += BLOCK_WINDOW) {
+        window.k = min_i64(BLOCK_WINDOW, product->k - start);
+        window.a = product->a + start;
+        if (product->packed) {
+            window.packed = (const char *)product->packed + HEED_PANEL * type_span(type, start);
+        } else {
+            const char *columns = type_at(type, product->b, start), *const next = product->next ? product->next : columns;
+            pack_blocks(columns, type, product->ldb, window.k, product->columns, packed);
+            window.packed = (const char *)packed;
+            window.next = start + window.k < product->k ? type_at(type, columns, window.k) : next;
+        }
+        multiply_window(type, &window, &rows);
+        window.continues = true;
     }
 }
 

@@ -289,7 +289,7 @@ INLINE void thin_turn(const enum heed_type type, const void *b, int64_t ldb, con
         for (int p = 0, row = j; p < depth; p += VF_LANES) {
             vf r[VF_LANES];
             UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
-                j + i >= first && j + i < rows ? load_at(type, b, (j + i) * ldb + p, depth - p) : v_zero();
+                j + i >= first && j + i < rows ? load_type_n(type, type_at(type, b, (j + i) * ldb + p), depth - p) : v_zero();
             for (; ahead && (row - j) * depth < (p + VF_LANES) * VF_LANES; row++)
                 for (int at = 0; at < bytes; at += LINE_BYTES)
                     __builtin_prefetch(ahead + row * ahead_step + at, 0, 2);
@@ -333,7 +333,7 @@ INLINE void thin_product_transposed_of(const enum heed_type type, const struct h
 }
 
 static void thin_product_transposed(const struct heed_thin_product *product) {
-    WITH_ANY_TYPE(product->type, thin_product_transposed_of(TYPE, product));
+    WITH_STORED_TYPE(product->type, thin_product_transposed_of(TYPE, product));
 }
 
 #endif

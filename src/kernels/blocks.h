@@ -1,0 +1,139 @@
+/* Blocks of weights as panels of 64 columns, and those as floats.  Contracts in src/kernels.h.
+ *
+ * Blocks lie along k, and lanes run over columns.  So 4 bytes of a block, a word, change places as a float would, and become 4
+ * weights, or 8, once they are in their lane: of floats there would be as many times more to transpose.  A block of a panel is 64
+ * scales, and then the words, of 64 columns each. */
+#ifndef HEED_KERNELS_BLOCKS_H
+#define HEED_KERNELS_BLOCKS_H
+
+enum {
+    WORD_BYTES = 4,
+    WORDS_BYTES = HEED_PANEL * WORD_BYTES, /* of a word of all columns */
+    TURN_WORDS = 2,                        /* that kernels take at a time, for 8 elements of k */
+    TURN_DEPTH = TURN_WORDS * WORD_BYTES,
+    BLOCK_TURNS = TYPE_BLOCK / TURN_DEPTH,
+    BLOCK_WINDOW = 4 * TYPE_BLOCK, /* of k, through L1 */
+    WINDOW_FLOATS = 4 * HEED_PANEL * Q8_0_BYTES / (int)sizeof(float)
+};
+
+/* The bytes of HEED_I8 are words without scales. */
+INLINE int scale_bytes(const enum heed_type type) { return type_has_blocks(type) ? (int)sizeof(uint16_t) : 0; }
+INLINE int block_bytes(const enum heed_type type) { return (int)type_span(type, TYPE_BLOCK); }
+INLINE int block_words(const enum heed_type type) { return (block_bytes(type) - scale_bytes(type)) / WORD_BYTES; }
+/* Of q4_0 the first half of a block is in the lower halves of all its bytes, the second in the upper ones. */
+INLINE int block_halves(const enum heed_type type) { return type == HEED_Q4_0 ? 2 : 1; }
+
+/* The scales, for weights as load_weight has them. */
+INLINE vf load_scale(const enum heed_type type, const char *block, int j) {
+    const float unit = 0x1p-24f;
+    if (!type_has_blocks(type))
+        return v_set1(unit);
+    return v_mul(v_widen_f16(v_load_half((const uint16_t *)(const void *)block + j)), v_set1(unit));
+}
+/* Row i of a turn, columns from j on, in units of load_scale. */
+INLINE vf load_weight(const enum heed_type type, const char *words, int j, const int half, const int i) {
+    const vi word = v_load_int((const uint8_t *)words + i / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES);
+    return type == HEED_Q4_0 ? v_int4(word, i % WORD_BYTES * 2 + half) : v_byte(word, i % WORD_BYTES);
+}
+
+/* Of a block and its words; VF_LANES is a multiple or a divisor of these, so that vectors of words begin as blocks do, or end. */
+INLINE int64_t word_at(const enum heed_type type, int64_t word) {
+    return word / block_words(type) * block_bytes(type) + word % block_words(type) * WORD_BYTES;
+}
+INLINE int64_t words_at(const enum heed_type type, int64_t word) {
+    return HEED_PANEL * (word / block_words(type) * block_bytes(type)) + word % block_words(type) * WORDS_BYTES;
+}
+
+/* Words of VF_LANES columns, of which the first `columns` exist, and of as many words of each, of which the first `count` do.  src
+ * is the first word of the first column, `step` bytes from one to the next. */
+INLINE void pack_words(const enum heed_type type, const char *src, int64_t step, const int columns, const int count, char *panel) {
+    vf r[VF_LANES];
+    UNROLL for (int i = 0; i < VF_LANES; i++) {
+        const char *pieces[VF_LANES / VF_PIECE];
+        UNROLL for (int n = 0; n < VF_LANES; n += VF_PIECE) pieces[n / VF_PIECE] = src + (n < count ? word_at(type, n) : 0);
+        r[i] = v_load_pieces(pieces, i < columns ? count / VF_PIECE : 0);
+        src += i + 1 < columns ? step : 0;
+    }
+    v_transpose(r);
+    UNROLL for (int i = 0; i < VF_LANES; i++) if (i < count) v_store((float *)(void *)(panel + words_at(type, i)), r[i]);
+}
+
+INLINE void pack_scales(const enum heed_type type, const char *src, int64_t step, int64_t k, int columns, char *panel) {
+    const int bytes = (int)sizeof(uint16_t);
+    for (; k > 0; k -= TYPE_BLOCK, src += block_bytes(type), panel += HEED_PANEL * block_bytes(type)) {
+        int j = 0;
+        const char *at = src;
+        NO_UNROLL for (; j + 4 <= columns; j += 4, at += 4 * step) UNROLL for (int i = 0; i < 4; i++)
+            memcpy(panel + (j + i) * bytes, at + i * step, (size_t)bytes);
+        for (; j < columns; j++)
+            memcpy(panel + j * bytes, src + j * step, (size_t)bytes);
+        memset(panel + j * bytes, 0, (size_t)((HEED_PANEL - j) * bytes));
+    }
+}
+
+/* Scales first: what has just been stored in parts is slow to load whole. */
+INLINE void pack_blocks_of(const enum heed_type type, const char *src, int64_t ld, int64_t k, int columns, char *panel) {
+    const int64_t step = type_span(type, ld), words = k / TYPE_BLOCK * block_words(type);
+    if (scale_bytes(type) > 0)
+        pack_scales(type, src, step, k, columns, panel);
+    src += scale_bytes(type);
+    panel += HEED_PANEL * scale_bytes(type);
+    for (int j = 0; j < HEED_PANEL; j += VF_LANES) {
+        const char *column = src + (j < columns ? j : 0) * step;
+        for (int64_t word = 0; word < words; word += VF_LANES) {
+            const char *from = column + word_at(type, word);
+            char *to = panel + words_at(type, word) + j * WORD_BYTES;
+            if (columns - j >= VF_LANES && words - word >= VF_LANES)
+                pack_words(type, from, step, VF_LANES, VF_LANES, to);
+            else
+                pack_words(type, from, step, columns - j, (int)min_i64(VF_LANES, words - word), to);
+        }
+    }
+}
+
+static void pack_blocks(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, void *panel) {
+    if (type == HEED_Q8_0)
+        pack_blocks_of(HEED_Q8_0, src, ld, k, columns, panel);
+    else if (type == HEED_Q4_0)
+        pack_blocks_of(HEED_Q4_0, src, ld, k, columns, panel);
+    else
+        pack_blocks_of(HEED_I8, src, ld, k, columns, panel);
+}
+
+INLINE void unpack_block(const enum heed_type type, const char *block, int j, float *panel) {
+    const vf d = load_scale(type, block, j);
+    const char *const words = block + HEED_PANEL * scale_bytes(type);
+    UNROLL for (int half = 0; half < block_halves(type); half++)
+        NO_UNROLL for (int word = 0; word < block_words(type); word += TURN_WORDS) {
+        UNROLL for (int i = 0; i < TURN_DEPTH; i++)
+            v_store(panel + i * HEED_PANEL + j, v_mul(d, load_weight(type, words + word * WORDS_BYTES, j, half, i)));
+        panel += TURN_DEPTH * HEED_PANEL;
+    }
+}
+
+INLINE void unpack_blocks_of(const enum heed_type type, const char *packed, int64_t k, float *panel) {
+    for (; k > 0; k -= TYPE_BLOCK, panel += TYPE_BLOCK * HEED_PANEL, packed += HEED_PANEL * block_bytes(type))
+        for (int j = 0; j < HEED_PANEL; j += VF_LANES)
+            unpack_block(type, packed, j, panel);
+}
+
+static void unpack_blocks(const void *packed, enum heed_type type, int64_t k, float *panel) {
+    if (type == HEED_Q8_0)
+        unpack_blocks_of(HEED_Q8_0, packed, k, panel);
+    else if (type == HEED_Q4_0)
+        unpack_blocks_of(HEED_Q4_0, packed, k, panel);
+    else
+        unpack_blocks_of(HEED_I8, packed, k, panel);
+}
+
+/* Both at once. */
+static void pack_unpacked_blocks(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel) {
+    float packed[WINDOW_FLOATS] __attribute__((aligned(64)));
+    for (int64_t depth; k > 0; k -= depth, panel += depth * HEED_PANEL, src = type_at(type, src, depth)) {
+        depth = min_i64(BLOCK_WINDOW, k);
+        pack_blocks(src, type, ld, depth, columns, packed);
+        unpack_blocks(packed, type, depth, panel);
+    }
+}
+
+#endif
