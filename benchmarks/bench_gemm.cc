@@ -38,6 +38,7 @@ const heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
 const int64_t layers_bytes = INT64_C(256) << 20;
 
 bool has_blocks(heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
+bool is_of_bytes(heed_type type) { return type == HEED_I8 || has_blocks(type); }
 /* Of so many elements, whole blocks. */
 int64_t bytes_of(heed_type type, int64_t n) {
     return type == HEED_Q8_0   ? n / 32 * 34
@@ -95,7 +96,7 @@ class Gemm : public Work {
         gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
         gemm_.alpha = 1;
         gemm_.a = a_.data(), gemm_.lda = shape.k;
-        gemm_.transpose_b = has_blocks(types.b);
+        gemm_.transpose_b = is_of_bytes(types.b); /* as checkpoints have weights */
         gemm_.b = b_.data(), gemm_.ldb = gemm_.transpose_b ? shape.k : shape.n;
         if (types.b == HEED_I8) {
             scales_.fill(1.0f / 128, 3);
@@ -103,22 +104,23 @@ class Gemm : public Work {
         }
         gemm_.c = c_.data(), gemm_.ldc = shape.n;
         request_ = gemm_;
-        for (int64_t layer = 0; packed && layer < layers; layer++)
-            pack();
+        for (int64_t layer = 0; (packed || layers > 1) && layer < layers; layer++)
+            packed ? pack() : copy();
     }
     heed_status call(const heed_exec &exec) override {
-        if (!packed_b_.empty())
-            request_.packed_b = packed_b_[next_++ % packed_b_.size()]->data();
+        if (!layers_.empty())
+            (request_.b ? request_.b : request_.packed_b) = layers_[next_++ % layers_.size()]->data();
         return heed_gemm(&request_, &exec);
     }
     std::string check() override;
 
   private:
     void pack();
+    void copy();
 
     Matrix a_, b_;
     Buffer scales_, c_;
-    std::vector<std::unique_ptr<Buffer>> packed_b_; /* layers, all alike */
+    std::vector<std::unique_ptr<Buffer>> layers_; /* b, packed or not, again and again */
     size_t next_ = 0;
     struct heed_gemm gemm_, request_; /* the product by plain b, and what is timed */
 };
@@ -128,7 +130,14 @@ void Gemm::pack() {
     auto packed = std::make_unique<Buffer>((heed_gemm_packed_bytes(&gemm_) + 3) / 4);
     request_.b = nullptr;
     if (heed_gemm_pack_b(&gemm_, packed->data(), nullptr) == HEED_OK)
-        packed_b_.push_back(std::move(packed));
+        layers_.push_back(std::move(packed));
+}
+
+void Gemm::copy() {
+    const int64_t bytes = bytes_of(gemm_.b_type, gemm_.n * gemm_.k);
+    auto layer = std::make_unique<Buffer>((bytes + 3) / 4);
+    std::memcpy(layer->data(), b_.data(), static_cast<size_t>(bytes));
+    layers_.push_back(std::move(layer));
 }
 
 std::string Gemm::check() {
@@ -161,7 +170,7 @@ void add_shape(const Shape &shape, bool packed, Types types, const std::string &
     if (shape.m == 3)
         request.figure = Figure::time;
     int64_t layers = 1;
-    if (shape.m == 1 && packed && (types.b == HEED_I8 || has_blocks(types.b))) {
+    if (shape.m == 1 && is_of_bytes(types.b)) {
         layers = layers_bytes / bytes_of(types.b, shape.k * shape.n) + 1;
         request.working_set = static_cast<double>(layers_bytes);
         request.figure = Figure::bytes;

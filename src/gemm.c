@@ -152,7 +152,8 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
     fetch_next(block, index, &tile);
     run->kernels->gemm_tile(&tile);
     if (last && !finishes)
-        heed_gemm_finish(request, run->epilogue, run->kernels, block->row + i, rows, block->column + j, tile.columns, block->c);
+        heed_gemm_finish(request, run->epilogue, run->kernels,
+                         &(struct heed_gemm_sums){block->row + i, rows, block->column + j, tile.columns, block->c, HEED_PANEL});
 }
 
 static void multiply_tiles(const struct gemm_block *block) {

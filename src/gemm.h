@@ -48,8 +48,8 @@ static inline bool heed_gemm_reads_ab(const struct heed_gemm *request) {
 }
 
 enum {
-    HEED_GEMM_FEW_ROWS = 12, /* up to so many, a product waits for b */
-    HEED_GEMM_THIN_FLOATS = HEED_GEMM_FEW_ROWS * HEED_PANEL
+    HEED_GEMM_FEW_ROWS = 12,      /* up to so many, a product waits for b */
+    HEED_GEMM_THIN_FLOATS = 4096, /* of their sums: half of an L1 */
 };
 /* The request with strides that may be multiplied: that of a single row may be any number, and is its length here. */
 struct heed_gemm heed_gemm_safe(const struct heed_gemm *request);
@@ -65,9 +65,14 @@ const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed
 /* Has the tile fetch what heed_gemm_finish will read or write of its rows from here on. */
 void heed_gemm_fetch_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, int64_t row, int64_t column,
                             struct heed_gemm_tile *tile);
-/* c = alpha * sums + beta * c, of these rows and columns, and the epilogue; sums have leading dimension HEED_PANEL, and hold
- * anything afterwards. */
+/* Sums of products: of rows and columns of c. */
+struct heed_gemm_sums {
+    int64_t row, rows, column, columns;
+    float *data;
+    int64_t ld;
+};
+/* c = alpha * sums + beta * c, and the epilogue; the sums hold anything afterwards. */
 void heed_gemm_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_kernels *kernels,
-                      int64_t row, int64_t rows, int64_t column, int64_t columns, float *sums);
+                      const struct heed_gemm_sums *sums);
 
 #endif

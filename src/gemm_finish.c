@@ -27,43 +27,44 @@ void heed_gemm_fetch_finish(const struct heed_gemm *request, const struct heed_e
 
 /* Only products have numbers below 2^-126 be 0, and only in pairs: what follows them are floats like any. */
 static void finish_epilogue(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
-                            const struct heed_kernels *kernels, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                            const float *sums) {
+                            const struct heed_kernels *kernels, const struct heed_gemm_sums *sums) {
     if (request->compute == HEED_COMPUTE_BF16)
         heed_fp_flush(false);
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < sums->rows; i++) {
+        const int64_t row = sums->row + i, column = sums->column;
         kernels->activation_row(&(struct heed_activation_row){
-            .n = columns,
+            .n = sums->columns,
             .activation = epilogue->activation,
-            .input = {sums + i * HEED_PANEL, HEED_F32},
+            .input = {sums->data + i * sums->ld, HEED_F32},
             .bias = epilogue->bias ? epilogue->bias + column : NULL,
-            .gate = source_at(&epilogue->gate, row + i, column),
-            .residual = source_at(&epilogue->residual, row + i, column),
-            .y = {type_at_output(request->c_type, request->c, (row + i) * request->ldc + column), request->c_type},
+            .gate = source_at(&epilogue->gate, row, column),
+            .residual = source_at(&epilogue->residual, row, column),
+            .y = {type_at_output(request->c_type, request->c, row * request->ldc + column), request->c_type},
         });
+    }
     if (request->compute == HEED_COMPUTE_BF16)
         heed_fp_flush(true);
 }
 
 void heed_gemm_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_kernels *kernels,
-                      int64_t row, int64_t rows, int64_t column, int64_t columns, float *sums) {
-    struct heed_finish_products finish = {.rows = rows,
-                                          .columns = columns,
-                                          .sums = sums,
-                                          .ldsums = HEED_PANEL,
-                                          .scales =
-                                              request->b_scales && heed_gemm_reads_ab(request) ? request->b_scales + column : NULL,
+                      const struct heed_gemm_sums *sums) {
+    const bool scaled = request->b_scales && heed_gemm_reads_ab(request);
+    struct heed_finish_products finish = {.rows = sums->rows,
+                                          .columns = sums->columns,
+                                          .sums = sums->data,
+                                          .ldsums = sums->ld,
+                                          .scales = scaled ? request->b_scales + sums->column : NULL,
                                           .alpha = request->alpha,
                                           .beta = request->beta,
-                                          .c = sums,
-                                          .ldc = HEED_PANEL};
+                                          .c = sums->data,
+                                          .ldc = sums->ld};
     if (epilogue) {
-        if (finish.scales)
+        if (scaled)
             kernels->finish_products(&finish);
-        finish_epilogue(request, epilogue, kernels, row, rows, column, columns, sums);
+        finish_epilogue(request, epilogue, kernels, sums);
         return;
     }
-    finish.c = type_at_output(request->c_type, request->c, row * request->ldc + column);
+    finish.c = type_at_output(request->c_type, request->c, sums->row * request->ldc + sums->column);
     finish.type = request->c_type;
     finish.ldc = request->ldc;
     kernels->finish_products(&finish);

@@ -24,19 +24,24 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
     return request->transpose_b;
 }
 
-/* What the columns from `column` on, and after them those from `next` on, are multiplied with. */
+/* What these columns of b, and after them those from `next` on, are multiplied with. */
 struct thin_columns {
-    int64_t column, next;
-    int columns;
+    int64_t column, columns, next;
     const float *a;
     int64_t lda;
     float *sums;
+    int64_t ldsums;
 };
 
 static void multiply_blocks(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c,
                             int64_t k) {
-    struct heed_thin_blocks product = {
-        .rows = (int)request->m, .columns = c->columns, .k = k, .a = c->a, .lda = c->lda, .type = request->b_type, .c = c->sums};
+    struct heed_thin_blocks product = {.rows = (int)request->m,
+                                       .columns = (int)c->columns,
+                                       .k = k,
+                                       .a = c->a,
+                                       .lda = c->lda,
+                                       .type = request->b_type,
+                                       .c = c->sums};
     if (request->packed_b) {
         product.packed = heed_gemm_packed_at(request, c->column, 0);
     } else {
@@ -51,13 +56,13 @@ static void multiply_blocks(const struct heed_gemm *request, const struct heed_k
 static void multiply_elements(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c,
                               int64_t done) {
     struct heed_thin_product product = {.rows = (int)request->m,
-                                        .columns = c->columns,
+                                        .columns = (int)c->columns,
                                         .k = request->k - done,
                                         .a = c->a + done,
                                         .lda = c->lda,
                                         .type = request->b_type,
                                         .c = c->sums,
-                                        .ldc = HEED_PANEL,
+                                        .ldc = c->ldsums,
                                         .pairs = request->compute == HEED_COMPUTE_BF16,
                                         .continues = done > 0};
     if (request->packed_b) {
@@ -94,20 +99,24 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
         multiply_elements(request, kernels, c, done);
 }
 
+/* A panel or, of rows of b as they are, so long pieces as there are sums: panel by panel one row times 4096 x 4096 bytes took three
+ * times as long, and bf16 twice. */
+static int64_t columns_at_once(const struct heed_gemm *request) {
+    if (request->packed_b || request->transpose_b)
+        return HEED_PANEL;
+    return HEED_GEMM_THIN_FLOATS / request->m / HEED_PANEL * HEED_PANEL;
+}
+
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums) {
     const struct heed_gemm *request = run->request;
+    const int64_t most = columns_at_once(request);
     for (int64_t columns; column < end; column += columns) {
         if (heed_exec_cancelled(run->exec))
             return false;
-        columns = min_i64(HEED_PANEL, end - column);
-        multiply_columns(request, run->kernels,
-                         &(struct thin_columns){.column = column,
-                                                .next = column + columns < end ? column + columns : column,
-                                                .columns = (int)columns,
-                                                .a = a,
-                                                .lda = lda,
-                                                .sums = sums});
-        heed_gemm_finish(request, run->epilogue, run->kernels, 0, request->m, column, columns, sums);
+        columns = min_i64(most, end - column);
+        const int64_t next = column + columns < end ? column + columns : column, ld = round_up(columns, HEED_PANEL);
+        multiply_columns(request, run->kernels, &(struct thin_columns){column, columns, next, a, lda, sums, ld});
+        heed_gemm_finish(request, run->epilogue, run->kernels, &(struct heed_gemm_sums){0, request->m, column, columns, sums, ld});
     }
     return true;
 }

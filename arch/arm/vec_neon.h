@@ -138,6 +138,7 @@ INLINE vf v_int4(vi x, const int i) {
     const uint8x16_t four = vandq_u8(vreinterpretq_u8_u32(x >> i % 2 * 4), vdupq_n_u8(15));
     return v_byte(vreinterpretq_u32_u8(vsubq_u8(four, vdupq_n_u8(8))), i / 2);
 }
+INLINE void v_store_bits(char *p, vf x) { vst1q_u8((uint8_t *)p, vreinterpretq_u8_f32(x)); }
 #define VF_PIECE 4
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
     return n > 0 ? vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)p[0])) : v_zero();

@@ -116,6 +116,7 @@ INLINE vi v_load_int(const uint8_t *p) {
 }
 INLINE vf v_int4(vi x, const int i) { return (float)((int)(x >> 4 * i & 15) - 8) * 0x1p24f; }
 INLINE vf v_byte(vi x, const int i) { return (float)(int32_t)(x << (24 - 8 * i) & 0xff000000); }
+INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }
 #define VF_PIECE 1
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
     return n > 0 ? scalar_float(v_load_int((const uint8_t *)p[0])) : 0.0f;

@@ -140,6 +140,7 @@ INLINE vf v_int4(vi x, const int i) {
     const vi four = _mm256_and_si256(_mm256_srli_epi32(x, i % 2 * 4), _mm256_set1_epi8(15));
     return v_byte(_mm256_sub_epi8(four, _mm256_set1_epi8(8)), i / 2);
 }
+INLINE void v_store_bits(char *p, vf x) { _mm256_storeu_ps((float *)(void *)p, x); }
 #define VF_PIECE 4
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
     const __m128 first = n > 0 ? _mm_loadu_ps((const float *)(const void *)p[0]) : _mm_setzero_ps();

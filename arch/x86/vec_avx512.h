@@ -172,6 +172,7 @@ INLINE vf v_byte(vi x, const int i) {
     const __m512i to_the_top = _mm512_set4_epi32(first + 3 * next, first + 2 * next, first + next, first);
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(x, to_the_top));
 }
+INLINE void v_store_bits(char *p, vf x) { _mm512_storeu_ps(p, x); }
 #define VF_PIECE 4
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
     const __m128i none = _mm_setzero_si128();

@@ -9,7 +9,6 @@
 enum {
     BLOCKS_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : 6,          /* of a tile, two vectors wide */
     BLOCK_AHEAD = 4096,                                      /* bytes, into L1; twice as far into L2 */
-    BLOCK_UNPACKED = 2 * TYPE_BLOCK,                         /* 16 KiB of floats */
     FETCH_COLUMNS = HEED_PANEL / (BLOCK_WINDOW / TURN_DEPTH) /* a turn, of a window of columns that are not packed */
 };
 
