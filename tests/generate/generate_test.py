@@ -110,6 +110,34 @@ def compare_all(folder, recorded):
     print(f"generate_test: bits are the same for all batches, chunks, threads, orders of pages, and {', '.join(isas)}; text with drafts too")
 
 
+def most_memory(model, prompts):
+    """MB; the first text lasts until the last has begun.  Asked for by a process of its own: a child's counts from its parent's."""
+    ask = """import os, sys
+status, used = os.wait4(os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:]), 0)[1:]
+sys.exit(f"{status} {used.ru_maxrss}")"""
+    command = [sys.executable, "-S", "-c", ask, *GENERATE, model, "--ids", "--tokens=30"]
+    text = "".join(" ".join(map(str, prompt)) + "\n" for prompt in prompts).encode()
+    status, kilobytes = subprocess.run(command, input=text, capture_output=True, check=False).stderr.split()[-2:]
+    assert status == b"0", (model, status)
+    return int(kilobytes) / 1024
+
+
+def compare_memory(folder):
+    """Prompts that begin alike have pages in common."""
+    heads, head, tokens, lines = 8, 256, 600, 8
+    config = {**tiny.CONFIG, "num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 32, "max_position_embeddings": 1024}
+    config.update(num_attention_heads=heads, num_key_value_heads=heads, head_dim=head, eos_token_id=95)
+    path = os.path.join(folder, "wide.gguf")
+    with open(path, "wb") as file:
+        file.write(tiny.gguf(config, tiny.tensors(config), "f32"))
+    beginning = [3 + i % 90 for i in range(tokens)]
+    alike = most_memory(path, [beginning + [10 + i] for i in range(lines)])
+    unlike = most_memory(path, [[10 + i] + beginning for i in range(lines)])
+    saved = (lines - 1) * tokens * heads * head * 2 * 4 / 2**20
+    assert unlike - alike > 0.75 * saved, (alike, unlike, saved)
+    print(f"generate_test: {lines} prompts that begin alike take {unlike - alike:.0f} MB less; their pages are {saved:.0f} MB less")
+
+
 def tokens_of(model, lines):
     done = run(model, lines, "--encode")
     assert done.returncode == 0, done.stderr
@@ -243,6 +271,7 @@ def load(name):
 
 with tempfile.TemporaryDirectory() as temporary:
     compare_all(temporary, load("tiny.json"))
+    compare_memory(temporary)
     compare_tokens(temporary, load("tokens.json"))
     compare_draws(temporary)
     refuse_damages(temporary, load("tokens.json"))
