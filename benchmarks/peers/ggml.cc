@@ -1,4 +1,5 @@
-/* ggml: products with weights stored as it likes them, output feature by output feature, in f32, bf16 or f16; attention with its
+/* ggml: products with weights stored as it likes them, output feature by output feature, in f32, bf16, f16 or
+ * blocks; attention with its
  * flash kernel, keys and values in f32, bf16 or f16, and without it, by two products and a softmax; softmax. */
 #include <ggml-cpu.h>
 #include <ggml.h>
@@ -105,6 +106,15 @@ void run_gemm(Races &races, const Shape &shape, int threads) {
     race_product(races, shape, threads, "mul_mat, f16 weights", GGML_TYPE_F16);
 }
 
+/* Activations are rounded to 8 bits, as ggml has it for weights in blocks. */
+void run_blocks(Races &races, const Shape &shape, int threads) {
+    const ggml_type type = shape.weights == HEED_Q8_0 ? GGML_TYPE_Q8_0 : GGML_TYPE_Q4_0;
+    Graph graph(count(shape.m, shape.k) + count(shape.k, shape.n) + count(shape.m, shape.n), threads);
+    ggml_tensor *weights = graph.tensor(type, shape.k, shape.n, 1, shape.input[1]);
+    graph.plan(ggml_mul_mat(graph.context(), weights, graph.tensor(GGML_TYPE_F32, shape.k, shape.m, 1, shape.input[0])));
+    race_graph(races, "mul_mat", graph, [&] { copy_result(graph, shape); });
+}
+
 void run_softmax(Races &races, const Shape &shape, int threads) {
     Graph graph(2 * count(shape.m, shape.n), threads);
     graph.plan(ggml_soft_max(graph.context(), graph.tensor(GGML_TYPE_F32, shape.n, shape.m, 1, shape.input[0])));
@@ -163,6 +173,8 @@ void run(Races &races, const Shape &shape) {
     const int threads = races.threads();
     if (shape.kind == peers::gemm && shape.prepared)
         run_gemm(races, shape, threads);
+    if (shape.kind == peers::gemm_blocks)
+        run_blocks(races, shape, threads);
     if (shape.kind == peers::softmax)
         run_softmax(races, shape, threads);
     if (shape.kind != peers::attention)

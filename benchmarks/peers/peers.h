@@ -17,19 +17,21 @@
 
 namespace peers {
 
-enum Kind : int64_t { gemm, softmax, attention };
+enum Kind : int64_t { gemm, softmax, attention, gemm_blocks };
 
 /* What is to be done, in a form that Python reads too (peers.py has the same fields).  All is row-major without gaps:
  *   gemm       output[m][n] = input[0][m][k] input[1][k][n]; prepared: input[1] is known beforehand and may be packed
  *   softmax    output[m][n] = softmax of the rows of input[0][m][n]
  *   attention  output[heads][queries][head_dim] for query input[0][heads][queries][head_dim], key and value
- *              input[1], input[2][kv_heads][keys][head_dim]; prepared: keys and values may be in a library's own layout */
+ *              input[1], input[2][kv_heads][keys][head_dim]; prepared: keys and values may be in a library's own layout
+ *   gemm_blocks  output[m][n] = input[0][m][k] times weights[n][k] in ggml's blocks at input[1]; prepared: heed has packed them */
 struct Shape {
     Kind kind;
     int64_t prepared;
     int64_t m, n, k;
     int64_t heads, kv_heads, queries, keys, head_dim, causal;
-    int64_t bf16; /* both sides store inputs and results in it: the inputs here are floats that it has */
+    int64_t bf16;    /* both sides store inputs and results in it: the inputs here are floats that it has */
+    int64_t weights; /* of gemm_blocks: HEED_Q8_0 or HEED_Q4_0 */
     int64_t threads;
     const float *input[3];
     float *output; /* of the peer */

@@ -6,7 +6,7 @@ import sys
 import numpy
 
 GEMM, SOFTMAX, ATTENTION = range(3)
-SIZES = ("m", "n", "k", "heads", "kv_heads", "queries", "keys", "head_dim", "causal", "bf16", "threads")
+SIZES = ("m", "n", "k", "heads", "kv_heads", "queries", "keys", "head_dim", "causal", "bf16", "weights", "threads")
 # A call from Python costs some microseconds by itself, whatever it calls: smaller products say nothing about the kernels.
 LEAST_FLOPS = 1e6
 
@@ -54,6 +54,8 @@ class Races:
             if not started:
                 sys.exit(1)
             shape = started.contents
+            if shape.kind not in (GEMM, SOFTMAX, ATTENTION):
+                continue
             if shape.kind == GEMM and 2 * shape.m * shape.n * shape.k < LEAST_FLOPS:
                 continue
             run(self, shape)

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 
@@ -22,6 +23,8 @@ const int64_t gemm_shapes[][3] = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 20
                                   {512, 768, 768}, {512, 3072, 768},   {512, 768, 3072},   {1, 4096, 4096},
                                   {8, 4096, 4096}, {64, 64, 64},       {16, 16, 16},       {3, 3, 4}};
 const int64_t brief_gemm_shapes[][3] = {{128, 768, 768}, {1, 1024, 1024}, {16, 16, 16}};
+const int64_t block_shapes[][3] = {{1, 4096, 4096}, {8, 4096, 4096}, {128, 4096, 4096}};
+const int64_t brief_block_shapes[][3] = {{1, 1024, 1024}};
 const int64_t softmax_shapes[][2] = {{512, 512}, {4096, 4096}, {1, 32000}};
 const int64_t brief_softmax_shapes[][2] = {{512, 512}};
 const int64_t heads_of_layers[][2] = {{12, 64}, {8, 128}}; /* heads, head_dim */
@@ -51,6 +54,23 @@ heed_exec exec_of(const Shape &shape) {
 /* A single row waits for memory, and loses nothing by products of floats. */
 heed_compute compute_of(const Shape &shape, int64_t rows) { return shape.bf16 && rows > 1 ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32; }
 
+std::vector<double> exact_row_of(struct heed_gemm gemm, int64_t row) {
+    std::vector<double> exact(static_cast<size_t>(gemm.n));
+    gemm.m = 1;
+    gemm.a = static_cast<const float *>(gemm.a) + row * gemm.lda;
+    ref_gemm(&gemm, exact.data());
+    return exact;
+}
+
+/* From now on the product takes its b from there. */
+Floats pack(struct heed_gemm &gemm) {
+    Floats packed = allocate(heed_gemm_packed_bytes(&gemm) / static_cast<int64_t>(sizeof(float)));
+    require(heed_gemm_pack_b(&gemm, packed.get(), nullptr));
+    gemm.packed_b = packed.get();
+    gemm.b = nullptr;
+    return packed;
+}
+
 class Gemm : public Work {
   public:
     explicit Gemm(const Shape &shape) : Work(shape), gemm_{} {
@@ -64,7 +84,7 @@ class Gemm : public Work {
         timed_.a_type = timed_.b_type = timed_.c_type = type();
         timed_.compute = compute_of(shape, shape.m);
         if (shape.prepared)
-            pack();
+            packed_ = pack(timed_);
     }
     void call_heed() override {
         const heed_exec exec = exec_of(shape_);
@@ -72,26 +92,63 @@ class Gemm : public Work {
     }
 
   protected:
-    std::vector<double> exact_row(int64_t row) const override {
-        std::vector<double> exact(static_cast<size_t>(shape_.n));
-        struct heed_gemm one = gemm_;
-        one.m = 1;
-        one.a = static_cast<const float *>(one.a) + row * one.lda;
-        ref_gemm(&one, exact.data());
-        return exact;
-    }
+    std::vector<double> exact_row(int64_t row) const override { return exact_row_of(gemm_, row); }
 
   private:
-    void pack() {
-        packed_ = allocate(heed_gemm_packed_bytes(&timed_) / static_cast<int64_t>(sizeof(float)));
-        require(heed_gemm_pack_b(&timed_, packed_.get(), nullptr));
-        timed_.packed_b = packed_.get();
-        timed_.b = nullptr;
-    }
-
     struct heed_gemm gemm_, timed_;
     Floats packed_;
 };
+
+/* Weights as GGUF files have them. */
+class BlockGemm : public Work {
+  public:
+    explicit BlockGemm(const Shape &shape) : Work(shape), gemm_{} {
+        gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
+        gemm_.alpha = 1;
+        gemm_.transpose_b = true;
+        gemm_.a = random(0, shape.m * shape.k, 1), gemm_.lda = shape.k;
+        gemm_.b = random(1, shape.k * shape.n, 1), gemm_.ldb = shape.k;
+        gemm_.c = heed_output_.get(), gemm_.ldc = shape.n;
+        make_blocks();
+        timed_ = gemm_;
+        timed_.b = blocks_.get(), timed_.b_type = static_cast<heed_type>(shape.weights);
+        shape_.input[1] = blocks_.get();
+        if (shape.prepared)
+            packed_ = pack(timed_);
+    }
+    void call_heed() override {
+        const heed_exec exec = exec_of(shape_);
+        require(heed_gemm(&timed_, &exec));
+    }
+
+  protected:
+    std::vector<double> exact_row(int64_t row) const override { return exact_row_of(gemm_, row); }
+
+  private:
+    void make_blocks();
+
+    struct heed_gemm gemm_, timed_; /* by the floats that the blocks are, and by the blocks */
+    Floats blocks_, packed_;
+};
+
+void BlockGemm::make_blocks() {
+    const heed_type type = static_cast<heed_type>(shape_.weights);
+    const int64_t n = shape_.n, k = shape_.k;
+    std::vector<int32_t> ids(static_cast<size_t>(n));
+    std::iota(ids.begin(), ids.end(), 0);
+    blocks_ = allocate(n * k / 32 * (type == HEED_Q8_0 ? 34 : 18) / 4 + 1);
+    struct heed_convert convert = {};
+    convert.rows = n, convert.columns = k;
+    convert.input = {inputs_[1].get(), 0, 0, k, HEED_F32};
+    convert.output = {blocks_.get(), 0, 0, k, type};
+    require(heed_convert(&convert, nullptr));
+    struct heed_lookup lookup = {};
+    lookup.data = blocks_.get(), lookup.rows = n, lookup.stride = k, lookup.type = type, lookup.ids = ids.data();
+    struct heed_embedding widen = {};
+    widen.rows = n, widen.columns = k, widen.tables = 1, widen.lookup = &lookup;
+    widen.output = {inputs_[1].get(), 0, 0, k, HEED_F32};
+    require(heed_embedding(&widen, nullptr));
+}
 
 class Softmax : public Work {
   public:
@@ -228,6 +285,18 @@ void add_gemm(std::vector<Shape> &works, bool bf16, bool brief) {
         }
 }
 
+void add_blocks(std::vector<Shape> &works, bool brief) {
+    for (heed_type type : {HEED_Q8_0, HEED_Q4_0})
+        for (bool prepared : {false, true})
+            for (const int64_t *size : brief ? rows(brief_block_shapes) : rows(block_shapes)) {
+                Shape shape = {};
+                shape.kind = gemm_blocks;
+                shape.prepared = prepared;
+                shape.m = size[0], shape.n = size[1], shape.k = size[2], shape.weights = type;
+                works.push_back(shape);
+            }
+}
+
 } // namespace
 
 std::vector<Shape> list_of_work(bool brief) {
@@ -236,6 +305,7 @@ std::vector<Shape> list_of_work(bool brief) {
         add_gemm(works, bf16, brief);
         add_attention(works, bf16, brief);
     }
+    add_blocks(works, brief);
     for (const int64_t *size : brief ? rows(brief_softmax_shapes) : rows(softmax_shapes)) {
         Shape shape = {};
         shape.kind = softmax;
@@ -255,6 +325,8 @@ std::string group_of(const Shape &shape) {
     const std::string type = shape.bf16 ? " bf16" : "";
     if (shape.kind == gemm)
         return (shape.prepared ? "gemm packed" : "gemm plain") + type;
+    if (shape.kind == gemm_blocks)
+        return std::string(shape.prepared ? "gemm packed " : "gemm plain ") + (shape.weights == HEED_Q8_0 ? "q8_0" : "q4_0");
     if (shape.kind == softmax)
         return "softmax";
     if (shape.queries == 1)
@@ -264,7 +336,7 @@ std::string group_of(const Shape &shape) {
 
 std::string name_of(const Shape &shape) {
     const auto number = [](const char *letters, int64_t n) { return letters + std::to_string(n); };
-    if (shape.kind == gemm)
+    if (shape.kind == gemm || shape.kind == gemm_blocks)
         return number("", shape.m) + number("x", shape.n) + number("x", shape.k);
     if (shape.kind == softmax)
         return number("", shape.m) + number("x", shape.n);
@@ -274,7 +346,7 @@ std::string name_of(const Shape &shape) {
 }
 
 double flops_of(const Shape &shape) {
-    if (shape.kind == gemm)
+    if (shape.kind == gemm || shape.kind == gemm_blocks)
         return 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
     if (shape.kind == softmax)
         return 0;
@@ -356,6 +428,8 @@ std::unique_ptr<Work> make_work(const Shape &shape) {
     switch (shape.kind) {
     case gemm:
         return std::make_unique<Gemm>(shape);
+    case gemm_blocks:
+        return std::make_unique<BlockGemm>(shape);
     case softmax:
         return std::make_unique<Softmax>(shape);
     case attention:
