@@ -1,8 +1,8 @@
 /* What the programs of `make bench-peers` share: work that heed and another library, a peer, both do, and races between the two.
  *
- * works.cc has the list of work with its data, heed's side of it and the exact results; race.cc checks a peer's result and times
- * both in turn; one program per peer sets that peer up at its best.  Peers of Python come through python.cc.  Heed is used through
- * its public header alone. */
+ * shapes.cc has the list of work, works.cc its data, heed's side of it and the exact results; race.cc checks a peer's result and
+ * times both in turn; one program per peer sets that peer up at its best.  Peers of Python come through python.cc.  Heed is used
+ * through its public header alone. */
 #ifndef HEED_BENCHMARKS_PEERS_H
 #define HEED_BENCHMARKS_PEERS_H
 

@@ -19,7 +19,7 @@ PEERS := $(call probe,openblas,cblas.h,openblas_get_config,$(OPENBLAS_DIR)) \
     $(call probe,ggml,ggml-cpu.h,ggml_graph_compute,$(GGML_DIR))
 
 peer_objects = $(1:%=$(OBJ)/benchmarks/peers/%.o)
-RACE_OBJ = $(call peer_objects,works race)
+RACE_OBJ = $(call peer_objects,shapes works race)
 PEER_OBJ = $(RACE_OBJ) $(call peer_objects,python $(PEERS))
 # Another folder than last time: the programs are made anew.
 $(P)/folders: FORCE
