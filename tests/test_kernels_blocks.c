@@ -41,8 +41,11 @@ static void free_columns(struct columns *c) {
 
 /* Of [rows][HEED_PANEL]; in the others there are zeros of either sign. */
 static void must_have_columns(const float *got, const float *want, int64_t rows, int64_t columns) {
-    for (int64_t i = 0; i < rows; i++)
-        must(compare(ANY_NAN, got + i * HEED_PANEL, want + i * HEED_PANEL, 1, columns));
+    for (int64_t i = 0; i < rows; i++, got += HEED_PANEL, want += HEED_PANEL) {
+        must(compare(ANY_NAN, got, want, 1, columns));
+        for (int64_t j = columns; j < HEED_PANEL; j++)
+            must(got[j] == 0 ? NULL : "no 0 where there is no column");
+    }
 }
 
 static void check_pack_transposed(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {

@@ -1,6 +1,5 @@
-/* ggml: products with weights stored as it likes them, output feature by output feature, in f32, bf16, f16 or
- * blocks; attention with its
- * flash kernel, keys and values in f32, bf16 or f16, and without it, by two products and a softmax; softmax. */
+/* ggml: products with weights stored as it likes them, output feature by output feature, in f32, bf16, f16 or blocks; attention
+ * with its flash kernel, keys and values in f32, bf16 or f16, and without it, by two products and a softmax; softmax. */
 #include <ggml-cpu.h>
 #include <ggml.h>
 

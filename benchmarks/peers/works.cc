@@ -33,81 +33,72 @@ heed_exec exec_of(const Shape &shape) {
 /* A single row waits for memory, and loses nothing by products of floats. */
 heed_compute compute_of(const Shape &shape, int64_t rows) { return shape.bf16 && rows > 1 ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32; }
 
-std::vector<double> exact_row_of(struct heed_gemm gemm, int64_t row) {
-    std::vector<double> exact(static_cast<size_t>(gemm.n));
-    gemm.m = 1;
-    gemm.a = static_cast<const float *>(gemm.a) + row * gemm.lda;
-    ref_gemm(&gemm, exact.data());
-    return exact;
-}
-
-/* From now on the product takes its b from there. */
-Floats pack(struct heed_gemm &gemm) {
-    Floats packed = allocate(heed_gemm_packed_bytes(&gemm) / static_cast<int64_t>(sizeof(float)));
-    require(heed_gemm_pack_b(&gemm, packed.get(), nullptr));
-    gemm.packed_b = packed.get();
-    gemm.b = nullptr;
-    return packed;
-}
-
-class Gemm : public Work {
+/* A product of floats, which is exact, and the one that is timed. */
+class Product : public Work {
   public:
-    explicit Gemm(const Shape &shape) : Work(shape), gemm_{} {
-        gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
-        gemm_.alpha = 1;
-        gemm_.a = random(0, shape.m * shape.k, 1), gemm_.lda = shape.k;
-        gemm_.b = random(1, shape.k * shape.n, 1), gemm_.ldb = shape.n;
-        gemm_.c = heed_output_.get(), gemm_.ldc = shape.n;
-        timed_ = gemm_;
-        timed_.a = stored(0), timed_.b = stored(1), timed_.c = result();
-        timed_.a_type = timed_.b_type = timed_.c_type = type();
-        timed_.compute = compute_of(shape, shape.m);
-        if (shape.prepared)
-            packed_ = pack(timed_);
-    }
     void call_heed() override {
         const heed_exec exec = exec_of(shape_);
         require(heed_gemm(&timed_, &exec));
     }
 
   protected:
-    std::vector<double> exact_row(int64_t row) const override { return exact_row_of(gemm_, row); }
+    Product(const Shape &shape, bool transpose_b) : Work(shape), gemm_{} {
+        gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
+        gemm_.alpha = 1;
+        gemm_.transpose_b = transpose_b;
+        gemm_.a = random(0, shape.m * shape.k, 1), gemm_.lda = shape.k;
+        gemm_.b = random(1, shape.k * shape.n, 1), gemm_.ldb = transpose_b ? shape.k : shape.n;
+        gemm_.c = heed_output_.get(), gemm_.ldc = shape.n;
+        timed_ = gemm_;
+    }
+    std::vector<double> exact_row(int64_t row) const override {
+        std::vector<double> exact(static_cast<size_t>(shape_.n));
+        struct heed_gemm one = gemm_;
+        one.m = 1;
+        one.a = static_cast<const float *>(one.a) + row * one.lda;
+        ref_gemm(&one, exact.data());
+        return exact;
+    }
+    /* The timed one's b, if it is known beforehand. */
+    void pack() {
+        if (!shape_.prepared)
+            return;
+        packed_ = allocate(heed_gemm_packed_bytes(&timed_) / static_cast<int64_t>(sizeof(float)));
+        require(heed_gemm_pack_b(&timed_, packed_.get(), nullptr));
+        timed_.packed_b = packed_.get();
+        timed_.b = nullptr;
+    }
+
+    struct heed_gemm gemm_, timed_;
 
   private:
-    struct heed_gemm gemm_, timed_;
     Floats packed_;
 };
 
-/* Weights as GGUF files have them. */
-class BlockGemm : public Work {
+class Gemm : public Product {
   public:
-    explicit BlockGemm(const Shape &shape) : Work(shape), gemm_{} {
-        gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
-        gemm_.alpha = 1;
-        gemm_.transpose_b = true;
-        gemm_.a = random(0, shape.m * shape.k, 1), gemm_.lda = shape.k;
-        gemm_.b = random(1, shape.k * shape.n, 1), gemm_.ldb = shape.k;
-        gemm_.c = heed_output_.get(), gemm_.ldc = shape.n;
+    explicit Gemm(const Shape &shape) : Product(shape, false) {
+        timed_.a = stored(0), timed_.b = stored(1), timed_.c = result();
+        timed_.a_type = timed_.b_type = timed_.c_type = type();
+        timed_.compute = compute_of(shape, shape.m);
+        pack();
+    }
+};
+
+/* Weights as GGUF files have them; gemm_ is by the floats that they are. */
+class BlockGemm : public Product {
+  public:
+    explicit BlockGemm(const Shape &shape) : Product(shape, true) {
         make_blocks();
-        timed_ = gemm_;
         timed_.b = blocks_.get(), timed_.b_type = static_cast<heed_type>(shape.weights);
         shape_.input[1] = blocks_.get();
-        if (shape.prepared)
-            packed_ = pack(timed_);
+        pack();
     }
-    void call_heed() override {
-        const heed_exec exec = exec_of(shape_);
-        require(heed_gemm(&timed_, &exec));
-    }
-
-  protected:
-    std::vector<double> exact_row(int64_t row) const override { return exact_row_of(gemm_, row); }
 
   private:
     void make_blocks();
 
-    struct heed_gemm gemm_, timed_; /* by the floats that the blocks are, and by the blocks */
-    Floats blocks_, packed_;
+    Floats blocks_;
 };
 
 void BlockGemm::make_blocks() {
