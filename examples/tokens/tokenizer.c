@@ -1,7 +1,6 @@
 /* See tokenizer.h. */
 #include "tokenizer.h"
 
-#include <math.h>
 #include <string.h>
 
 /* A piece of a text, which ends where the next one begins: one of a list, whose last one has no text. */
@@ -9,13 +8,12 @@ struct symbol {
     int64_t start, before, after; /* before, after: in the list; NONE: none */
     int32_t token, merged;        /* -1: none; merged: what becomes of it and the next one */
     int32_t looks;                /* at the two */
-    double rank;                  /* when they become one: the least first; INFINITY: never */
 };
 enum { NONE = -1 };
 
 /* Two neighbours that may become one, if nobody has looked at them again. */
 struct candidate {
-    double rank;
+    double rank; /* the least first */
     int64_t symbol;
     int32_t looks;
 };
@@ -66,10 +64,9 @@ static void look_at(const struct vocabulary *vocabulary, const char *text, struc
     symbol->merged = vocabulary->pair ? rank < 0 ? -1 : vocabulary->merged[rank]
                                       : table_find(&vocabulary->tokens, text + symbol->start,
                                                    (size_t)(symbols[next->after].start - symbol->start));
-    symbol->rank = symbol->merged < 0 ? INFINITY : vocabulary->pair ? rank : -vocabulary->score[symbol->merged];
     symbol->looks++;
     if (symbol->merged >= 0)
-        push(heap, (struct candidate){symbol->rank, i, symbol->looks});
+        push(heap, (struct candidate){vocabulary->pair ? rank : -vocabulary->score[symbol->merged], i, symbol->looks});
 }
 
 /* A symbol and the next one become one. */
