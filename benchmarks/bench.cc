@@ -179,7 +179,7 @@ bool is_scalar(const std::string &isa) { return isa.compare(0, 6, "scalar") == 0
 std::vector<std::string> Plan::isas_on(int count) const {
     std::vector<std::string> chosen;
     std::copy_if(isas.begin(), isas.end(), std::back_inserter(chosen),
-                 [&](const std::string &isa) { return brief || count == 1 || !is_scalar(isa); });
+                 [&](const std::string &isa) { return isa != "amx" && (brief || count == 1 || !is_scalar(isa)); });
     return chosen;
 }
 

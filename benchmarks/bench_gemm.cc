@@ -20,7 +20,7 @@ const Shape all_shapes[] = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 20
 const Shape scalar_shapes[] = {{128, 768, 768}, {64, 64, 64}, {16, 16, 16}, {3, 3, 4}};
 const Shape brief_shapes[] = {{67, 130, 100}, {64, 64, 64}, {1, 300, 200}};
 
-/* With packed weights of bf16, and activations of either type, or in pairs of both. */
+/* With packed weights of bf16, and activations of either type, or of both, computed in pairs or as by AMX. */
 const Shape bf16_shapes[] = {{512, 512, 512}, {128, 768, 768}, {512, 768, 3072}, {1, 4096, 4096}, {8, 4096, 4096}};
 const Shape brief_bf16_shapes[] = {{67, 130, 100}, {1, 300, 200}};
 
@@ -29,7 +29,8 @@ struct Types {
     heed_compute compute;
 };
 const Types floats = {HEED_F32, HEED_F32, HEED_COMPUTE_F32}, weights_of_bf16 = {HEED_F32, HEED_BF16, HEED_COMPUTE_F32},
-            both_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_F32}, pairs_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16};
+            both_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_F32}, pairs_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16},
+            dots_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16_AMX};
 
 /* Weights of 8 and 4 bits.  A single row reads them from memory, where those of a large model are: layers in turn. */
 const Shape weight_shapes[] = {{1, 4096, 4096}, {8, 4096, 4096}, {512, 768, 768}};
@@ -52,7 +53,7 @@ std::string name_of(heed_type type) {
 }
 std::string name_of(Types types) {
     const std::string name = types.a == types.b ? name_of(types.a) : name_of(types.a) + "x" + name_of(types.b);
-    return name + (types.compute == HEED_COMPUTE_BF16 ? "_pairs" : "");
+    return name + (types.compute == HEED_COMPUTE_BF16 ? "_pairs" : types.compute == HEED_COMPUTE_BF16_AMX ? "_amx" : "");
 }
 
 /* Random numbers of the type in (-1, 1): a bf16 is the upper half of a float.  Bytes are any, and blocks have a scale of f16, 2^-7
@@ -81,10 +82,10 @@ class Matrix : public Buffer {
 };
 
 /* |computed - exact| <= k u / (1 - k u) * sum |a||b| for a chain of k fused multiply-adds (Higham, Accuracy and Stability of
- * Numerical Algorithms, 2002, section 3.1); here u is 2^-24 and the factors are below 1 in size.  In pairs each is first rounded to
- * bf16, which moves it by at most 2^-8 of it. */
+ * Numerical Algorithms, 2002, section 3.1); here u is 2^-24 and the factors are below 1 in size.  In bf16 each is first rounded,
+ * which moves it by at most 2^-8 of it. */
 Tolerance tolerance(int64_t k, heed_compute compute) {
-    double terms = static_cast<double>(k), rounded = compute == HEED_COMPUTE_BF16 ? terms / 127 : 0;
+    double terms = static_cast<double>(k), rounded = compute != HEED_COMPUTE_F32 ? terms / 127 : 0;
     return {1.01 * terms * terms / 16777216.0 + rounded, 0};
 }
 
@@ -183,6 +184,14 @@ void add_shape(const Shape &shape, bool packed, Types types, const std::string &
 
 template <size_t n> std::vector<Shape> list(const Shape (&shapes)[n]) { return {shapes, shapes + n}; }
 
+/* On AMX, and on what stands in for it. */
+void add_dots(const Plan &plan, int threads) {
+    for (const std::string &isa : plan.isas)
+        for (const Shape &shape : plan.brief ? list(brief_bf16_shapes) : list(bf16_shapes))
+            if (!is_scalar(isa))
+                add_shape(shape, true, dots_of_bf16, isa, threads);
+}
+
 } // namespace
 
 void add_gemm(const Plan &plan) {
@@ -201,6 +210,8 @@ void add_gemm(const Plan &plan) {
                     for (bool packed : {false, true})
                         add_shape(shape, packed, {HEED_F32, type, HEED_COMPUTE_F32}, isa, threads);
         }
+    for (int threads : plan.threads)
+        add_dots(plan, threads);
 }
 
 } // namespace bench

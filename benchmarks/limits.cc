@@ -28,6 +28,9 @@ const limit_probe *const probes[] = {
 #if HEED_HAVE_AVX512
     &limit_avx512,
 #endif
+#if HEED_HAVE_AMX
+    &limit_amx,
+#endif
 #if HEED_HAVE_NEON
     &limit_neon,
 #endif

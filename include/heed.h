@@ -210,8 +210,10 @@ int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);
 /* In which numbers products are computed; sums are floats always. */
 enum heed_compute {
     HEED_COMPUTE_F32 = 0,
-    HEED_COMPUTE_BF16 /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
-                         than 2^-126 are 0, as bf16 instructions have it */
+    HEED_COMPUTE_BF16, /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
+                          than 2^-126 are 0, as bf16 instructions have it */
+    HEED_COMPUTE_BF16_AMX /* matrix products and linear layers only: the same, but summed as Intel's AMX sums 32 products, so that
+                             it can; the same bits without it */
 };
 
 /* output = softmax(score) value, per batch and head (Vaswani et al. 2017, section 3.2.1), with score = softcap(scale * query key^T)

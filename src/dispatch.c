@@ -10,11 +10,14 @@
 #include "cpu.h"
 #include "error.h"
 
-extern const struct heed_kernels heed_kernels_avx512, heed_kernels_avx2, heed_kernels_neon, heed_kernels_scalarfma,
-    heed_kernels_scalar;
+extern const struct heed_kernels heed_kernels_amx, heed_kernels_avx512, heed_kernels_avx2, heed_kernels_neon,
+    heed_kernels_scalarfma, heed_kernels_scalar;
 
 /* Best first.  The only place where the library asks what configure found. */
 static const struct heed_kernels *const compiled[] = {
+#if HEED_HAVE_AMX
+    &heed_kernels_amx,
+#endif
 #if HEED_HAVE_AVX512
     &heed_kernels_avx512,
 #endif

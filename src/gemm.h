@@ -47,6 +47,9 @@ static inline bool heed_gemm_reads_ab(const struct heed_gemm *request) {
     return bits << 1 != 0 && request->k > 0;
 }
 
+/* Whether factors become bf16, and what is below 2^-126 becomes 0. */
+static inline bool heed_gemm_rounds(const struct heed_gemm *request) { return request->compute != HEED_COMPUTE_F32; }
+
 enum {
     HEED_GEMM_FEW_ROWS = 12,      /* up to so many, a product waits for b */
     HEED_GEMM_THIN_FLOATS = 4096, /* of their sums: half of an L1 */
@@ -57,10 +60,11 @@ struct heed_gemm heed_gemm_safe(const struct heed_gemm *request);
 /* Element (start, column) of op(b), packed or not; column is a multiple of HEED_PANEL if it is packed. */
 const void *heed_gemm_packed_at(const struct heed_gemm *request, int64_t column, int64_t start);
 const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int64_t start);
-/* Rows [start, start + k) of `columns` columns as floats with leading dimension HEED_PANEL, or as pairs of them, k then rounded up
- * to even and start being even: in scratch, of as many floats, or where they are packed. */
-const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
-                              int64_t start, int64_t k, float *scratch);
+/* Rows [start, start + k) of `columns` columns as floats with leading dimension HEED_PANEL, as pairs of them, k then rounded up
+ * to even and start being even, or as `dots` have them if that is not NULL: in scratch, which has room for k rows, k rounded up so,
+ * of floats, or where they are packed. */
+const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct heed_dots *dots,
+                              int64_t column, int columns, int64_t start, int64_t k, float *scratch);
 
 /* Has the tile fetch what heed_gemm_finish will read or write of its rows from here on. */
 void heed_gemm_fetch_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, int64_t row, int64_t column,

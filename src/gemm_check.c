@@ -48,7 +48,7 @@ static enum heed_status check_types(const struct heed_gemm *request, const struc
     if (check_type(names->a_type, request->a_type, is_of_floats(request->a_type), "HEED_F32, HEED_BF16 or HEED_F16") ||
         check_type(names->c_type, request->c_type, is_of_floats(request->c_type), "HEED_F32, HEED_BF16 or HEED_F16"))
         return HEED_INVALID_ARGUMENT;
-    if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16))
+    if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16_AMX))
         return HEED_INVALID_ARGUMENT;
     return check_b_type(request, names);
 }

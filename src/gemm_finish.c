@@ -28,7 +28,7 @@ void heed_gemm_fetch_finish(const struct heed_gemm *request, const struct heed_e
 /* Only products have numbers below 2^-126 be 0, and only in pairs: what follows them are floats like any. */
 static void finish_epilogue(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
                             const struct heed_kernels *kernels, const struct heed_gemm_sums *sums) {
-    if (request->compute == HEED_COMPUTE_BF16)
+    if (heed_gemm_rounds(request))
         heed_fp_flush(false);
     for (int64_t i = 0; i < sums->rows; i++) {
         const int64_t row = sums->row + i, column = sums->column;
@@ -42,7 +42,7 @@ static void finish_epilogue(const struct heed_gemm *request, const struct heed_e
             .y = {type_at_output(request->c_type, request->c, row * request->ldc + column), request->c_type},
         });
     }
-    if (request->compute == HEED_COMPUTE_BF16)
+    if (heed_gemm_rounds(request))
         heed_fp_flush(true);
 }
 

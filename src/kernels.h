@@ -19,6 +19,7 @@ enum {
     HEED_PANEL = 64,     /* columns of a packed panel, on every instruction set */
     HEED_SUM_LANES = 16, /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 8,
+    HEED_DOT = 32, /* elements that a sum of HEED_COMPUTE_BF16_AMX takes in at a time */
     HEED_LINE = 16 /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
 };
 
@@ -228,6 +229,28 @@ struct heed_activation_row {
     struct heed_target y;
 };
 
+/* Products in HEED_COMPUTE_BF16_AMX: a sum takes in HEED_DOT elements of k at a time, acc + (even + odd), where even and odd are
+ * chains by fma from 0 over those at even and at odd places; where k ends, the rest is 0.  heed_fp_flush is on.  load_a and load_b
+ * round factors to bf16 and arrange them as tile has them, of k rounded up to HEED_DOT: `elements` of them in the place of a float.
+ */
+struct heed_dots {
+    int elements; /* 1 or 2 */
+    int tile_rows, tile_columns;
+    /* Whether the operating system lets this process use the tiles: if not, the dots of `otherwise` do.  NULL: it does. */
+    bool (*permitted)(void);
+    const struct heed_kernels *otherwise;
+    /* Around all that a worker does with tiles. NULL: nothing. */
+    void (*begin)(void);
+    void (*end)(void);
+    /* y[i] of x[i][p], p < k; y[p] of x[p][j], j < columns, of any type without blocks, y having leading dimension HEED_PANEL, and
+     * being written up to whole vectors.  y may be x, of floats. */
+    void (*load_a)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy);
+    void (*load_b)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int64_t columns, float *y);
+    /* As gemm_tile, k being a multiple of HEED_DOT; lda, ldb and what is to be prefetched count floats.  All of a tile is readable
+     * in a, b and acc. */
+    void (*tile)(const struct heed_gemm_tile *tile);
+};
+
 struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */
     unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
@@ -254,6 +277,7 @@ struct heed_kernels {
     void (*pair_rows)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, bool odd, float *y, int64_t ldy);
 
     void (*gemm_tile)(const struct heed_gemm_tile *tile);
+    const struct heed_dots *dots;
     void (*finish_products)(const struct heed_finish_products *products);
     void (*gemm_small)(const struct heed_gemm_small *product);
     void (*score_panel)(const struct heed_score_panel *panel);

@@ -54,6 +54,12 @@ void describe(const char *kernel, const char *isa, const char *format, ...) {
     va_end(arguments);
 }
 
+const char *compute_name(enum heed_compute compute) {
+    static const char *const names[] = {
+        [HEED_COMPUTE_F32] = "", [HEED_COMPUTE_BF16] = " in pairs", [HEED_COMPUTE_BF16_AMX] = " as AMX"};
+    return names[compute];
+}
+
 void must(const char *problem) {
     if (problem)
         ck_abort_msg("%s: %s\nreplay with HEED_TEST_SEED=%" PRIu64, described, problem, test_seed());

@@ -28,6 +28,8 @@ int usable_tables(void);
 /* Whether the table's logarithm has the bits of all others: not the scalar one's on an x86 CPU without FMA (src/arithmetic.md). */
 bool log_is_exact(const struct heed_kernels *table);
 
+/* What of a request's arithmetic is worth a word, after a blank. */
+const char *compute_name(enum heed_compute compute);
 /* The case under test, for reports: also printed when it crashes. */
 void describe(const char *kernel, const char *isa, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Fails the test, with the case and the seed, if a check found a problem. */

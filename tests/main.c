@@ -22,7 +22,7 @@ static bool is_usable(const char *name) {
 }
 
 static void print_tables(void) {
-    static const char *const known[] = {"avx512", "avx2", "scalarfma", "neon", "scalar"};
+    static const char *const known[] = {"amx", "avx512", "avx2", "scalarfma", "neon", "scalar"};
     printf("seed %" PRIu64 "%s, CPU features: %s\n", test_seed(), test_quick() ? " (quick)" : "", heed_cpu_feature_names());
     if (!masked_loads_are_exact())
         puts("guard pages begin 256 bytes late: this emulator loads masked-out lanes");

@@ -14,10 +14,11 @@ static enum fill finite_fill(struct rng *rng, bool typical) {
 /* c = alpha * chain + beta * c: k roundings in the chain, one of alpha's product, one of the final fma.  So
  * |error| <= gamma(k + 2) (|alpha| sum |a| |b| + |beta c|), and TINY for each of them.
  *
- * In pairs factors are rounded first, which makes of each product one within (1 + B)^2 of it; a factor, c or a result that becomes
- * 0 was less than 2^-126, and meets the other factor, or alpha or beta; doubled for the factors that come after. */
+ * In bf16 factors are rounded first, which makes of each product one within (1 + B)^2 of it; a factor, c or a result that becomes
+ * 0 was less than 2^-126, and meets the other factor, or alpha or beta; doubled for the factors that come after, and the two
+ * sums of each 32 products that AMX has. A product is in no more roundings then: 16 of its chain at most, and one for each 32. */
 static void check_gemm(struct rng *rng, const struct heed_exec *exec, enum heed_compute compute, struct accuracy *accuracy) {
-    const bool pairs = compute == HEED_COMPUTE_BF16;
+    const bool rounds = compute != HEED_COMPUTE_F32;
     int64_t m = rng_range(rng, 1, 20), n = rng_range(rng, 1, 70),
             k = rng_range(rng, 0, 1) ? rng_range(rng, 0, 600) : rng_range(rng, 0, 9);
     bool typical = accuracy->typical = rng_range(rng, 0, 1);
@@ -42,8 +43,8 @@ static void check_gemm(struct rng *rng, const struct heed_exec *exec, enum heed_
             products += alpha * x * y;
             factors += x + y;
         }
-        const double rounded = pairs ? (2 * B + B * B) * products : 0, terms = beta_term + products + rounded;
-        const double flushed = pairs ? 0x1p-125 * (alpha * (factors + (double)k + 1) + fabs((double)g.beta) + 2) : 0;
+        const double rounded = rounds ? (2 * B + B * B) * products : 0, terms = beta_term + products + rounded;
+        const double flushed = rounds ? 0x1p-125 * (alpha * (factors + (double)k + 1) + fabs((double)g.beta) + 2) : 0;
         must(accuracy_add(accuracy, c[i], want[i], rounded + flushed + gamma_of(k + 3) * terms + (double)(2 * k + 2) * TINY,
                           beta_term + products));
     }
@@ -88,13 +89,16 @@ static void check_softmax(struct rng *rng, const struct heed_exec *exec, struct 
 START_TEST(test_gemm_accuracy) {
     struct rng rng = rng_for("gemm accuracy", _i);
     const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name};
-    struct accuracy accuracy = {0}, of_pairs = {0};
+    struct accuracy accuracy = {0}, of_pairs = {0}, of_dots = {0};
     for (int64_t i = 0; i < test_count(200); i++)
         check_gemm(&rng, &exec, HEED_COMPUTE_F32, &accuracy);
     for (int64_t i = 0; i < test_count(200); i++)
         check_gemm(&rng, &exec, HEED_COMPUTE_BF16, &of_pairs);
+    for (int64_t i = 0; i < test_count(200); i++)
+        check_gemm(&rng, &exec, HEED_COMPUTE_BF16_AMX, &of_dots);
     accuracy_print(&accuracy, "gemm", exec.isa);
     accuracy_print(&of_pairs, "bf16 gemm", exec.isa);
+    accuracy_print(&of_dots, "AMX's bf16 gemm", exec.isa);
 }
 END_TEST
 

@@ -52,12 +52,14 @@ void take_in(struct pass *pass, const char *name, const float *result, int64_t n
                   name, hash, e->hash);
 }
 
-static const char *compute_name(enum heed_compute compute) { return compute == HEED_COMPUTE_BF16 ? " bf16" : ""; }
+static const char *kind_of(enum heed_compute compute) {
+    return compute == HEED_COMPUTE_BF16 ? " bf16" : compute == HEED_COMPUTE_BF16_AMX ? " bf16 AMX" : "";
+}
 
 static void gemm_bits(struct pass *pass, const struct heed_gemm *sizes, enum fill mode, const struct heed_exec *exec) {
     struct heed_gemm g = *sizes;
     char name[128];
-    snprintf(name, sizeof name, "gemm%s/%" PRId64 "x%" PRId64 "x%" PRId64 "_%c%c/%s", compute_name(g.compute), g.m, g.n, g.k,
+    snprintf(name, sizeof name, "gemm%s/%" PRId64 "x%" PRId64 "x%" PRId64 "_%c%c/%s", kind_of(g.compute), g.m, g.n, g.k,
              g.transpose_a ? 't' : 'n', g.transpose_b ? 't' : 'n', fill_name(mode));
     struct rng rng = rng_fixed(name);
     float *a = new_filled(&rng, mode, g.m * g.k), *b = new_filled(&rng, FILL_NORMAL, g.k * g.n),
@@ -128,7 +130,7 @@ static void attention_bits(struct pass *pass, const struct heed_attention *s, en
     char name[128], part[160];
     snprintf(name, sizeof name,
              "attention%s/B%" PRId64 "_H%" PRId64 "_KV%" PRId64 "_Q%" PRId64 "_K%" PRId64 "_D%" PRId64 "_V%" PRId64 "_%s/%s",
-             compute_name(s->compute), s->batch, s->num_heads, s->num_kv_heads, s->query_tokens, s->key_tokens, s->head_dim,
+             kind_of(s->compute), s->batch, s->num_heads, s->num_kv_heads, s->query_tokens, s->key_tokens, s->head_dim,
              s->value_dim, kinds[s->causal ? 1 + (int)s->alignment : 0], fill_name(mode));
     struct rng rng = rng_fixed(name);
     struct attention_case c = new_attention_case(s, FILL_NORMAL, mode, mode == FILL_NAN ? FILL_NORMAL : mode, &rng);
@@ -290,6 +292,7 @@ static void all_bits(struct pass *pass) {
     all_attention_bits(pass, HEED_COMPUTE_BF16, &exec);
     mixed_bits(pass, "bf16 mix", HEED_COMPUTE_BF16, &exec);
     all_gemm_bits(pass, HEED_COMPUTE_BF16, &exec);
+    all_gemm_bits(pass, HEED_COMPUTE_BF16_AMX, &exec);
     channel_bits(pass, &exec);
     all_weight_bits(pass, &exec);
     all_embedding_bits(pass, &exec);

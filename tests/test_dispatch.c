@@ -82,7 +82,7 @@ static bool is_usable(const char *name) {
 }
 
 START_TEST(test_dispatch_of_tables_that_are_not_here) {
-    static const char *const known[] = {"avx512", "avx2", "scalarfma", "neon"};
+    static const char *const known[] = {"amx", "avx512", "avx2", "scalarfma", "neon"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!is_usable(known[i]))
             ck_assert_msg(in_child(known[i], expect_refused) == 0, "HEED_ISA=%s", known[i]);
@@ -128,7 +128,7 @@ START_TEST(test_dispatch_tables_are_sane) {
         ck_assert_msg(t->tile_columns % t->lanes == 0 && HEED_PANEL % t->tile_columns == 0, "%s: tile_columns %d", t->name,
                       t->tile_columns);
         ck_assert_msg(!last || t->lanes <= last->lanes, "%s comes before %s", last ? last->name : "", t->name);
-        ck_assert(t->pack && t->pack_transposed && t->store_keys && t->pair_queries && t->pair_rows && t->gemm_tile &&
+        ck_assert(t->pack && t->pack_transposed && t->store_keys && t->pair_queries && t->pair_rows && t->gemm_tile && t->dots &&
                   t->finish_products && t->score_panel && t->exp_rows && t->merge_rows);
         ck_assert(t->value_rows && t->softcap_row && t->add_row && t->alibi_row && t->hide_row && t->seal_row && t->merge_row);
         ck_assert(t->mass_row && t->store_row && t->scale_rows && t->finish_rows && t->weights_row && t->softmax_row && t->rope &&
@@ -148,9 +148,9 @@ START_TEST(test_dispatch_of_costly_vectors) {
     int position = 0, next = 0;
     for (int i = 0; (t = heed_kernels_compiled(i)); i++)
         if (t->requires & HEED_CPU_AVX512)
-            avx512 = t;
+            avx512 = t; /* the last of them: processors with AMX are others */
     for (int i = 0; (t = heed_kernels_compiled(i)); i++) {
-        if (t == avx512)
+        if (t->requires & HEED_CPU_AVX512)
             continue;
         ck_assert_ptr_eq(heed_kernels_usable_with(~0u, HEED_CPU_AVX512, position++), t);
         if (avx512 && next++ == 0)

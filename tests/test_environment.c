@@ -58,10 +58,10 @@ static void run_in_environment(void *pool, int count, void (*task)(void *context
     }
 }
 
-/* The functions, products and attention in both kinds of arithmetic, on fixed data, in an environment; the results go to `results`.
+/* The functions, products and attention in all kinds of arithmetic, on fixed data, in an environment; the results go to `results`.
  */
 struct computation {
-    struct heed_gemm gemm, gemm_pairs;
+    struct heed_gemm gemm, gemm_pairs, gemm_dots;
     struct heed_softmax softmax;
     struct heed_norm norm;
     struct heed_attention attention, pairs;
@@ -73,6 +73,7 @@ static void compute_in(int environment, const struct computation *c, const struc
     uint64_t before = get_control();
     enum heed_status status = heed_gemm(&c->gemm, exec);
     status = status ? status : heed_gemm(&c->gemm_pairs, exec);
+    status = status ? status : heed_gemm(&c->gemm_dots, exec);
     status = status ? status : heed_softmax(&c->softmax, exec);
     status = status ? status : heed_layer_norm(&c->norm, exec);
     status = status ? status : heed_attention(&c->attention, exec);
@@ -86,7 +87,7 @@ static void compute_in(int environment, const struct computation *c, const struc
 /* All the same width and depth, so that one array of values serves as any operand; SIZE is worth several threads. */
 enum { SIZE = 110, SMALL = 20 };
 
-static int64_t results_of(int64_t size) { return size * (6 * size + 2); }
+static int64_t results_of(int64_t size) { return size * (7 * size + 2); }
 
 static struct computation computation_on(const float *x, float *y, int64_t size) {
     const struct heed_input input = {x, 0, 0, size, HEED_F32};
@@ -116,6 +117,9 @@ static struct computation computation_on(const float *x, float *y, int64_t size)
     c.gemm_pairs = c.gemm;
     c.gemm_pairs.compute = HEED_COMPUTE_BF16;
     c.gemm_pairs.c = y + size * (5 * size + 2);
+    c.gemm_dots = c.gemm;
+    c.gemm_dots.compute = HEED_COMPUTE_BF16_AMX;
+    c.gemm_dots.c = y + size * (6 * size + 2);
     c.pairs = c.attention;
     c.pairs.compute = HEED_COMPUTE_BF16;
     c.pairs.output.data = y + size * (4 * size + 1);

@@ -1,6 +1,6 @@
 /* heed_gemm with factors and results of all types: the bits of the same product of floats, made of the widened factors by the
  * scalar kernels and finished here, rounded to the type of c; whatever the instruction set, packed or not, in guarded memory.  And
- * in pairs of bf16: the bits of plain loops. */
+ * of factors rounded to bf16, in pairs and as AMX has them: the bits of plain loops. */
 #include "cpu.h"
 #include "gemm.h"
 #include "harness_attention.h"
@@ -76,6 +76,21 @@ static void multiply_pairs(const struct heed_gemm *g, const float *a, const floa
     }
 }
 
+/* The same by sums that take in 32 p at a time: those at even places, and at odd ones, apart. */
+static void multiply_dots(const struct heed_gemm *g, const float *a, const float *b, bool reads, float *sums) {
+    const int64_t a_step = g->transpose_a ? g->m : 1, b_step = g->transpose_b ? 1 : g->n;
+    for (int64_t at = 0; at < g->m * g->n; at++) {
+        const float *x = a + at / g->n * (g->transpose_a ? 1 : g->k), *y = b + at % g->n * (g->transpose_b ? g->k : 1);
+        sums[at] = 0;
+        for (int64_t from = 0; reads && from < g->k; from += 32) {
+            float chain[2] = {0, 0};
+            for (int64_t p = from; p < from + 32; p++)
+                chain[p % 2] = fmaf(p < g->k ? x[p * a_step] : 0, p < g->k ? y[p * b_step] : 0, chain[p % 2]);
+            sums[at] += chain[0] + chain[1];
+        }
+    }
+}
+
 /* What a product with 1 makes of a, before it is rounded: of the largest denormals rounding would make 2^-126. */
 static void flush(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
@@ -83,18 +98,19 @@ static void flush(float *x, int64_t n) {
             x[i] = copysignf(0, x[i]);
 }
 
-static void want_pairs(const struct product *p) {
+static void want_rounded(const struct product *p) {
     const struct heed_gemm *g = &p->request;
     float *a = new_floats(g->m * g->k), *b = new_floats(g->k * g->n);
     memcpy(a, p->a, (size_t)(g->m * g->k) * sizeof *a);
     memcpy(b, p->b, (size_t)(g->k * g->n) * sizeof *b);
-    flush(a, g->m * g->k);
+    if (g->compute == HEED_COMPUTE_BF16)
+        flush(a, g->m * g->k);
     round_floats(HEED_BF16, a, g->m * g->k);
     round_floats(HEED_BF16, b, g->k * g->n);
     const bool reads = heed_gemm_reads_ab(g); /* by bits: gcc compares later, where denormals are 0 */
     const uint64_t callers = heed_fp_begin();
     heed_fp_flush(true);
-    multiply_pairs(g, a, b, reads, p->want);
+    (g->compute == HEED_COMPUTE_BF16 ? multiply_pairs : multiply_dots)(g, a, b, reads, p->want);
     finish_sums(g, p->c, reads ? p->scales : NULL, p->want);
     heed_fp_flush(false);
     heed_fp_end(callers);
@@ -115,12 +131,12 @@ static void want_floats(const struct product *p) {
 
 static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute) {
     const enum heed_type type = any_type(rng);
-    return type == HEED_F16 && compute == HEED_COMPUTE_BF16 && !f16_ignores_flushing() ? HEED_BF16 : type;
+    return type == HEED_F16 && compute != HEED_COMPUTE_F32 && !f16_ignores_flushing() ? HEED_BF16 : type;
 }
 
 static struct product new_product(struct rng *rng) {
     static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY, -0x1p-130f};
-    const enum heed_compute compute = rng_range(rng, 0, 1) ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32;
+    const enum heed_compute compute = (enum heed_compute)rng_range(rng, HEED_COMPUTE_F32, HEED_COMPUTE_BF16_AMX);
     struct product p = {
         .request = {.compute = compute,
                     .alpha = factors[rng_range(rng, 0, 6)],
@@ -143,7 +159,7 @@ static struct product new_product(struct rng *rng) {
         p.b = new_values(rng, g->b_type, g->k * g->n);
     p.c = new_values(rng, g->c_type, g->m * g->n);
     p.want = new_floats(g->m * g->n);
-    (compute == HEED_COMPUTE_BF16 ? want_pairs : want_floats)(&p);
+    (compute == HEED_COMPUTE_F32 ? want_floats : want_rounded)(&p);
     return p;
 }
 
@@ -174,8 +190,8 @@ static void run(const struct product *p, struct heed_exec exec, bool packed, str
     }
     describe("gemm of types", exec.isa, "%lld x %lld x %lld, %s x %s to %s%s, alpha %g, beta %g, transpose %d %d%s, %d threads",
              (long long)g.m, (long long)g.n, (long long)g.k, type_name(g.a_type), type_name(g.b_type), type_name(g.c_type),
-             g.compute == HEED_COMPUTE_BF16 ? " in pairs" : "", (double)g.alpha, (double)g.beta, g.transpose_a, g.transpose_b,
-             packed ? ", packed" : "", exec.threads);
+             compute_name(g.compute), (double)g.alpha, (double)g.beta, g.transpose_a, g.transpose_b, packed ? ", packed" : "",
+             exec.threads);
     ck_assert_msg(heed_gemm(&g, &exec) == HEED_OK, "%s", heed_error_message());
     must_hold(&c, p->want);
     must_hold(&a, p->a);
@@ -188,7 +204,7 @@ static void run(const struct product *p, struct heed_exec exec, bool packed, str
 
 START_TEST(test_gemm_types_same_bits) {
     struct rng rng = rng_for("gemm types", _i);
-    for (int64_t repeat = 0; repeat < test_count(150); repeat++) {
+    for (int64_t repeat = 0; repeat < test_count(200); repeat++) {
         struct product p = new_product(&rng);
         for (int i = 0; heed_kernels_usable(i); i++)
             for (int packed = 0; packed < 2; packed++)

@@ -35,7 +35,7 @@ static float *new_values(struct rng *rng, enum heed_type type, int64_t n) {
 /* Where f16 has denormals flushed, as an emulator does, products in pairs have other bits. */
 static enum heed_type type_of_factor(struct rng *rng, enum heed_compute compute) {
     const enum heed_type type = any_type(rng);
-    return type == HEED_F16 && compute == HEED_COMPUTE_BF16 && !f16_ignores_flushing() ? HEED_BF16 : type;
+    return type == HEED_F16 && compute != HEED_COMPUTE_F32 && !f16_ignores_flushing() ? HEED_BF16 : type;
 }
 
 static void make_weights(struct rng *rng, struct layer *layer) {
@@ -101,7 +101,8 @@ static void choose_sizes(struct rng *rng, struct heed_linear *r) {
 static struct layer new_layer(struct rng *rng) {
     struct layer layer = {.over = (int)rng_range(rng, AT_GATE, AT_OUTPUT)};
     struct heed_linear *r = &layer.request;
-    r->compute = rng_range(rng, 0, 2) ? HEED_COMPUTE_F32 : HEED_COMPUTE_BF16;
+    r->compute =
+        rng_range(rng, 0, 1) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
     r->activation = (enum heed_activation)rng_range(rng, HEED_IDENTITY, HEED_SILU);
     r->weights.type = rng_range(rng, 0, 1) ? type_of_factor(rng, r->compute) : (enum heed_type)rng_range(rng, HEED_I8, HEED_Q4_0);
     choose_sizes(rng, r);
@@ -164,9 +165,9 @@ static void run(const struct layer *layer, struct heed_exec exec, bool packed, s
     }
     describe("linear", exec.isa, "%lld rows, %lld to %lld, %s x %s to %s%s%s, activation %d%s%s%s, place %d, %d threads",
              (long long)r.rows, (long long)r.weights.inputs, (long long)r.weights.outputs, type_name(r.input.type),
-             type_name(r.weights.type), type_name(r.output.type), r.compute == HEED_COMPUTE_BF16 ? " in pairs" : "",
-             packed ? ", packed" : "", (int)r.activation, r.weights.bias ? ", bias" : "", r.gate.data ? ", gate" : "",
-             r.residual.data ? ", residual" : "", layer->over, exec.threads);
+             type_name(r.weights.type), type_name(r.output.type), compute_name(r.compute), packed ? ", packed" : "",
+             (int)r.activation, r.weights.bias ? ", bias" : "", r.gate.data ? ", gate" : "", r.residual.data ? ", residual" : "",
+             layer->over, exec.threads);
     run_in_workspace(&r, exec, rng_range(rng, 0, 1));
     for (int view = 0; view < VIEWS; view++) {
         const float *values = view == layer->over ? layer->want : layer->values[view];

@@ -7,3 +7,10 @@
 #define TABLE_NAME     "avx512"
 #define TABLE_REQUIRES (HEED_CPU_AVX512 | HEED_CPU_AVX2 | HEED_CPU_FMA)
 #include "kernels/table.h"
+
+#include "config.h"
+#if HEED_HAVE_AMX
+extern const struct heed_dots heed_dots_amx;
+extern const struct heed_kernels heed_kernels_amx;
+const struct heed_kernels heed_kernels_amx = KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx);
+#endif

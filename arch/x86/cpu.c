@@ -11,11 +11,12 @@
 /* Words of CPUID, with the features that processor and operating system offer.  CPUID traps in virtual machines, 9 us each, so it
  * is asked for as little as can be. */
 struct words {
-    unsigned ecx_1, ebx_7, ecx_7;
+    unsigned ecx_1, ebx_7, ecx_7, edx_7;
 };
 enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };                               /* ecx_1 */
 enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* ebx_7 */
 enum { AVX512_VBMI = 1 << 1 };                                                                          /* ecx_7 */
+enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };                                                        /* edx_7 */
 
 static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
 
@@ -26,7 +27,7 @@ static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
 static struct words look(void) {
     const struct cpuid_feature *leaf_1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_1);
     const struct cpuid_feature *leaf_7 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7);
-    return (struct words){leaf_1->active_array[2], leaf_7->active_array[1], leaf_7->active_array[2]};
+    return (struct words){leaf_1->active_array[2], leaf_7->active_array[1], leaf_7->active_array[2], leaf_7->active_array[3]};
 }
 #else
 static unsigned enabled_state(void) {
@@ -37,17 +38,19 @@ static unsigned enabled_state(void) {
 
 /* Leaf 1 is always there; 7 is where 13 is, which OSXSAVE promises. */
 static struct words look(void) {
-    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };
-    struct words words = {0, 0, 0};
+    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6, TILE_STATE = 0x60000 };
+    struct words words = {0};
     unsigned a, b, c, d;
     __cpuid(1, a, b, c, d);
     const unsigned state = has(c, OSXSAVE | AVX) ? enabled_state() : 0;
     if (!has(state, YMM_STATE))
         return words;
     words.ecx_1 = c;
-    __cpuid_count(7, 0, a, words.ebx_7, words.ecx_7, d);
+    __cpuid_count(7, 0, a, words.ebx_7, words.ecx_7, words.edx_7);
     if (!has(state, ZMM_STATE))
         words.ebx_7 &= ~(unsigned)AVX512F;
+    if (!has(state, TILE_STATE))
+        words.edx_7 = 0;
     return words;
 }
 #endif
@@ -64,6 +67,10 @@ static unsigned costly(void) {
 
 /* What is known of the processor, in one word. */
 enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16 };
+enum {
+    AVX512_FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512 | HEED_CPU_F16C,
+    FEATURES = AVX512_FEATURES | HEED_CPU_AMX
+};
 
 static unsigned detect(void) {
     const struct words words = look();
@@ -76,7 +83,10 @@ static unsigned detect(void) {
         features |= HEED_CPU_AVX2;
     if (!has(words.ebx_7, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL))
         return features;
-    return features | HEED_CPU_AVX512 | (has(words.ecx_7, AVX512_VBMI) ? 0 : costly() << COSTLY_SHIFT);
+    features |= HEED_CPU_AVX512;
+    if (has(words.edx_7, AMX_TILE | AMX_BF16) && features == AVX512_FEATURES)
+        features |= HEED_CPU_AMX;
+    return features | (has(words.ecx_7, AVX512_VBMI) ? 0 : costly() << COSTLY_SHIFT);
 }
 
 static unsigned known(void) {
@@ -88,8 +98,6 @@ static unsigned known(void) {
     }
     return word;
 }
-
-enum { FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512 | HEED_CPU_F16C };
 
 unsigned heed_cpu_features(void) { return known() & FEATURES; }
 
@@ -112,7 +120,8 @@ const char *heed_cpu_feature_names(void) {
                                         "avx512 f16c fma",
                                         "avx512 avx2 f16c",
                                         "avx512 avx2 f16c fma"};
-    return names[heed_cpu_features()];
+    const unsigned features = heed_cpu_features();
+    return features & HEED_CPU_AMX ? "amx avx512 avx2 f16c fma" : names[features];
 }
 
 /* Control bits: all exceptions masked, round to nearest, no FTZ, no DAZ; below them the flags of exceptions so far. */

@@ -43,7 +43,7 @@ INLINE void gemm_multiply(const int rows, const int vectors, vf acc[TILE_ROWS][T
         int64_t steps = min_i64(k, HEED_LINE);
         PIN(steps); /* gcc 12 else unrolls the strip, and has no registers left for its addresses */
         gemm_fetch(rows, vectors, tile, a + HEED_LINE, &fetch);
-        tile_multiply_ahead(rows, vectors, GEMM_FETCHES_B, ahead, acc, a, tile->lda, b, tile->ldb, steps);
+        tile_multiply_ahead(1, rows, vectors, GEMM_FETCHES_B, ahead, acc, a, tile->lda, b, tile->ldb, steps);
         a += HEED_LINE;
         b += HEED_LINE * tile->ldb;
     }
@@ -64,12 +64,9 @@ INLINE void gemm_load_sums(const int rows, const int vectors, vf acc[TILE_ROWS][
     }
 }
 
-INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_gemm_tile *tile) {
-    vf acc[TILE_ROWS][TILE_VECTORS];
-    const int64_t tail = tile->columns - (vectors - 1) * VF_LANES; /* columns of the last vector */
-    gemm_load_sums(rows, vectors, acc, tile, tail);
-    gemm_multiply(rows, vectors, acc, tile);
-
+/* c = alpha * sums + beta * c. */
+INLINE void gemm_store_sums(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const struct heed_gemm_tile *tile,
+                            int64_t tail) {
     const vf alpha = v_set1(tile->alpha), beta = v_set1(tile->beta);
     const bool read_c = tile->beta != 0.0f;
     float *to = tile->c;
@@ -84,6 +81,14 @@ INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_
         to += tile->ldc;
         PIN(to);
     }
+}
+
+INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_gemm_tile *tile) {
+    vf acc[TILE_ROWS][TILE_VECTORS];
+    const int64_t tail = tile->columns - (vectors - 1) * VF_LANES; /* columns of the last vector */
+    gemm_load_sums(rows, vectors, acc, tile, tail);
+    gemm_multiply(rows, vectors, acc, tile);
+    gemm_store_sums(rows, vectors, acc, tile, tail);
 }
 
 INLINE vf finish_product(const struct heed_finish_products *products, vf sum, vf old) {

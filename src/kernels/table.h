@@ -10,11 +10,13 @@
 #include "internal.h"
 #include "kernels.h"
 #include "kernels/types.h"
+#include "kernels/widen_rows.h"
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
 #include "kernels/blocks.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
+#include "kernels/dot_tile.h"
 #include "kernels/gemm_small.h"
 #include "kernels/score_panel.h"
 #include "kernels/value_rows.h"
@@ -31,51 +33,30 @@
 
 static float log_sleef(float x) { return v_log1(x); }
 
-extern const struct heed_kernels TABLE;
-const struct heed_kernels TABLE = {
-    .name = TABLE_NAME,
-    .requires = TABLE_REQUIRES,
-    .lanes = VF_LANES,
+static const struct heed_dots dots = {
+    .elements = 1,
     .tile_rows = TILE_ROWS,
     .tile_columns = TILE_COLUMNS,
-    .pack = pack,
-    .pack_blocks = pack_blocks,
-    .unpack_blocks = unpack_blocks,
-    .pack_transposed = pack_transposed,
-    .store_keys = store_keys,
-    .pair_queries = pair_queries,
-    .pair_rows = pair_rows,
-    .gemm_tile = gemm_tile,
-    .finish_products = finish_products,
-    .gemm_small = gemm_small,
-    .score_panel = score_panel,
-    .exp_rows = exp_rows,
-    .merge_rows = merge_rows,
-    .value_rows = value_rows,
-    .thin_product = thin_product,
-    .thin_product_transposed = thin_product_transposed,
-    .thin_blocks = thin_blocks,
-    .softcap_row = softcap_row,
-    .add_row = add_row,
-    .scale_row = scale_row,
-    .alibi_row = alibi_row,
-    .hide_row = hide_row,
-    .seal_row = seal_row,
-    .merge_row = merge_row,
-    .mass_row = mass_row,
-    .widen_rows = widen_rows,
-    .round_rows = round_rows,
-    .store_row = store_row,
-    .scale_rows = scale_rows,
-    .finish_rows = finish_rows,
-    .weights_row = weights_row,
-    .softmax_row = softmax_row,
-    .add_scaled = add_scaled,
-    .norm_row = norm_row,
-    .activation_row = activation_row,
-    .rope = rope,
-    .divide_row = divide_row,
-    .max_size = max_size,
-    .exp2 = exp2_array,
-    .log = log_sleef,
+    .load_a = dot_load_a,
+    .load_b = dot_load_b,
+    .tile = dot_tile,
 };
+
+/* With these dots, or others. */
+#define KERNELS(table_name, table_requires, table_dots)                                                                            \
+    {                                                                                                                              \
+        .name = table_name, .requires = table_requires, .lanes = VF_LANES, .tile_rows = TILE_ROWS, .tile_columns = TILE_COLUMNS,   \
+        .pack = pack, .pack_blocks = pack_blocks, .unpack_blocks = unpack_blocks, .pack_transposed = pack_transposed,              \
+        .store_keys = store_keys, .pair_queries = pair_queries, .pair_rows = pair_rows, .gemm_tile = gemm_tile,                    \
+        .dots = table_dots, .finish_products = finish_products, .gemm_small = gemm_small, .score_panel = score_panel,              \
+        .exp_rows = exp_rows, .merge_rows = merge_rows, .value_rows = value_rows, .thin_product = thin_product,                    \
+        .thin_product_transposed = thin_product_transposed, .thin_blocks = thin_blocks, .softcap_row = softcap_row,                \
+        .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row, .hide_row = hide_row, .seal_row = seal_row,            \
+        .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows, .round_rows = round_rows, .store_row = store_row,  \
+        .scale_rows = scale_rows, .finish_rows = finish_rows, .weights_row = weights_row, .softmax_row = softmax_row,              \
+        .add_scaled = add_scaled, .norm_row = norm_row, .activation_row = activation_row, .rope = rope, .divide_row = divide_row,  \
+        .max_size = max_size, .exp2 = exp2_array, .log = log_sleef,                                                                \
+    }
+
+extern const struct heed_kernels TABLE;
+const struct heed_kernels TABLE = KERNELS(TABLE_NAME, TABLE_REQUIRES, &dots);

@@ -33,12 +33,12 @@ INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS],
     tile_column(rows, vectors, acc, a, lda, column);
 }
 
-/* `steps` of them; a and b advance. */
-INLINE void tile_steps(const int steps, const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a[ROW_GROUPS],
-                       int64_t lda, const float **b, int64_t ldb) {
+/* `steps` of them; a and b advance, a by `apart`. */
+INLINE void tile_steps(const int steps, const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS],
+                       const float *a[ROW_GROUPS], int64_t lda, const float **b, int64_t ldb) {
     UNROLL for (int u = 0; u < steps; u++) {
         tile_step(rows, vectors, acc, a, lda, *b);
-        UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
+        UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += apart;
         *b += ldb;
     }
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(a[g]);
@@ -55,9 +55,10 @@ INLINE void tile_fetch(const int steps, const int vectors, const float *b, int64
     }
 }
 
-/* The same for p = 0..k-1, in this order.  fetches: every step has what is `ahead` floats behind its row of b fetched into L1. */
-INLINE void tile_multiply_ahead(const int rows, const int vectors, const bool fetches, int64_t ahead, vf acc[][TILE_VECTORS],
-                                const float *a, int64_t lda, const float *b, int64_t ldb, int64_t k) {
+/* The same for k places of a, `apart` floats from one to the next.  fetches: every step has what is `ahead` floats behind its row
+ * of b fetched into L1. */
+INLINE void tile_multiply_ahead(const int apart, const int rows, const int vectors, const bool fetches, int64_t ahead,
+                                vf acc[][TILE_VECTORS], const float *a, int64_t lda, const float *b, int64_t ldb, int64_t k) {
     const float *groups[ROW_GROUPS];
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
         groups[g] = a + g * ROW_GROUP * lda;
@@ -66,19 +67,19 @@ INLINE void tile_multiply_ahead(const int rows, const int vectors, const bool fe
     NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
         if (fetches)
             tile_fetch(TILE_STEPS, vectors, b + ahead, ldb);
-        tile_steps(TILE_STEPS, rows, vectors, acc, groups, lda, &b, ldb);
+        tile_steps(TILE_STEPS, apart, rows, vectors, acc, groups, lda, &b, ldb);
         PIN(lda); /* gcc 12 else keeps lda + 1, lda + 2 and so on, and others on the stack */
         PIN(ldb);
     }
     NO_UNROLL for (; k > 0; k--) {
-        tile_steps(1, rows, vectors, acc, groups, lda, &b, ldb);
+        tile_steps(1, apart, rows, vectors, acc, groups, lda, &b, ldb);
         PIN(k); /* gcc 12 else counts on the stack */
     }
 }
 
 INLINE void tile_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, int64_t lda, const float *b,
                           int64_t ldb, int64_t k) {
-    tile_multiply_ahead(rows, vectors, false, 0, acc, a, lda, b, ldb, k);
+    tile_multiply_ahead(1, rows, vectors, false, 0, acc, a, lda, b, ldb, k);
 }
 
 /* kernel##_body(rows, vectors, arguments) with constant bounds, as one function with these parameters per shape; shapes beyond this

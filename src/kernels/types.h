@@ -1,4 +1,4 @@
-/* Elements of any type, as kernels load and store them, and rows widened or rounded.  Contracts in src/kernels.h.
+/* Elements of any type, as kernels load and store them.
  *
  * A kernel that takes a type has one body over load_type and store_type, compiled for each: the type must be a constant there, or
  * every load would ask for it. */
@@ -109,34 +109,6 @@ INLINE vf load_at(const enum heed_type type, const void *data, int64_t index, in
         return v_mul(d, v_load_i8((const int8_t *)elements + in_block));
     return v_mul(d, in_block < half ? v_load_low4((const uint8_t *)elements + in_block)
                                     : v_load_high4((const uint8_t *)elements + in_block - half));
-}
-
-INLINE void widen_rows_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy) {
-    for (int64_t row = 0; row < rows; row++, y += ldy) {
-        const void *from = type_at(type, x, row * ldx);
-        int64_t i = 0;
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, load_type(type, type_at(type, from, i)));
-        if (i < n)
-            v_store_n(y + i, load_type_n(type, type_at(type, from, i), n - i), n - i);
-    }
-}
-
-static void widen_rows(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy) {
-    WITH_STORED_TYPE(type, widen_rows_of(TYPE, x, ldx, rows, n, y, ldy));
-}
-
-INLINE void round_rows_of(const enum heed_type type, const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, int64_t ldy) {
-    for (int64_t row = 0; row < rows; row++, x += ldx) {
-        void *to = type_at_output(type, y, row * ldy);
-        int64_t i = 0;
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) store_type(type, type_at_output(type, to, i), v_one_nan(v_load(x + i)));
-        if (i < n)
-            store_type_n(type, type_at_output(type, to, i), v_one_nan(v_load_n(x + i, n - i)), n - i);
-    }
-}
-
-static void round_rows(const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, enum heed_type type, int64_t ldy) {
-    WITH_STORED_TYPE(type, round_rows_of(TYPE, x, ldx, rows, n, y, ldy));
 }
 
 #endif

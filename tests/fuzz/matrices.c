@@ -118,7 +118,7 @@ static void print_gemm(FILE *file, const void *request) {
 }
 
 /* k roundings in the chain, one of alpha's product, one of the final fma, and one of the scale's product: |error| <= gamma(k + 4)
- * of the absolute values of the terms; in pairs, factors rounded before, and what is below 2^-126 lost, alpha and scale too
+ * of the absolute values of the terms; in bf16, factors rounded before, and what is below 2^-126 lost, alpha and scale too
  * (test_accuracy.c derives the rest); what is lost in the chain is multiplied by the scale; and half a unit in the last place of c,
  * if it has 16 bits.  Not where a chain, or c, may overflow, and not with beta, for c is no more what it was. */
 static void check_gemm(const struct memory *memory, const void *request) {
@@ -138,9 +138,9 @@ static void check_gemm(const struct memory *memory, const void *request) {
             factors += fabs(ref_gemm_a(g, row, p)) + fabs(ref_gemm_b(g, p, column));
         }
         const double got = ref_element(g->c, g->c_type, row * g->ldc + column), alpha = fabs((double)g->alpha);
-        const bool pairs = g->compute == HEED_COMPUTE_BF16;
-        const double rounded = pairs ? (0x2p-8 + 0x1p-16) * terms : 0, chain = scale > 0 ? terms / scale : 0;
-        const double flushed = pairs ? 0x1p-125 * (alpha * ((1 + scale) * (factors + (double)k + 1) + chain) + terms + 2) : 0;
+        const bool rounds = g->compute != HEED_COMPUTE_F32;
+        const double rounded = rounds ? (0x2p-8 + 0x1p-16) * terms : 0, chain = scale > 0 ? terms / scale : 0;
+        const double flushed = rounds ? 0x1p-125 * (alpha * ((1 + scale) * (factors + (double)k + 1) + chain) + terms + 2) : 0;
         const double exact = gamma_of(k + 4) * alpha * (terms + rounded) + alpha * rounded + flushed +
                              (double)(2 * k + 2) * TINY * (1 + alpha) * (1 + scale);
         const double most = alpha * terms + exact;
@@ -183,7 +183,7 @@ void fuzz_gemm(struct input *in) {
     g.ldc = g.n + take_range(in, 0, 3);
     g.a_type = take_type(in);
     g.c_type = take_type(in);
-    g.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16);
+    g.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
     g.a = g.transpose_a ? new_typed(in, &memory, "a", g.a_type, g.k, g.m, g.lda)
                         : new_typed(in, &memory, "a", g.a_type, g.m, g.k, g.lda);
     g.b = g.transpose_b ? new_weights(in, &memory, "b", g.b_type, g.n, g.k, g.ldb)
