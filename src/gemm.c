@@ -5,12 +5,12 @@
  * during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
  *
  * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
- * that are rounded to bf16, whatever their type; from there on k is rounded up to whole pairs, or dots, with zeros in both factors.
- */
+ * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors. */
 #include <stddef.h>
 
 #include "cpu.h"
 #include "dispatch.h"
+#include "gemm_dots.h"
 #include "gemm_plan.h"
 #include "gemm_small.h"
 #include "internal.h"
@@ -41,7 +41,7 @@ struct gemm_block {
 /* b in place needs whole vectors: its last columns may not reach to the end of one. */
 static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
     const struct heed_gemm *request = run->request;
-    return !request->transpose_b && request->b_type == HEED_F32 && !run->rounds && columns % run->kernels->lanes == 0 &&
+    return !request->transpose_b && request->b_type == HEED_F32 && !run->pairs && columns % run->kernels->lanes == 0 &&
            rows <= GEMM_DIRECT_ROWS;
 }
 
@@ -55,18 +55,9 @@ static void load_b(struct gemm_block *block, float *scratch) {
         block->ldb = request->ldb;
         return;
     }
-    block->b = heed_gemm_load_b(request, block->run->kernels, block->run->dots, block->column, (int)block->columns, block->start,
-                                k_of_factors(block), scratch);
+    block->b = heed_gemm_load_b(request, block->run->kernels, block->column, (int)block->columns, block->start, k_of_factors(block),
+                                scratch);
     block->ldb = HEED_PANEL;
-}
-
-/* Rows of a as pairs, or for dots. */
-static void round_rows_of_a(const struct gemm_run *run, const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k,
-                            float *y, int64_t ldy) {
-    if (run->dots)
-        run->dots->load_a(x, type, ldx, rows, k, y, ldy);
-    else
-        run->kernels->pair_queries(x, type, ldx, rows, k, 1.0f, y, ldy);
 }
 
 /* A transposed a becomes rows of 64: block_k is 64 then. */
@@ -77,12 +68,12 @@ static void load_a(struct gemm_block *block, float *scratch) {
         const int64_t k = k_of_factors(block);
         kernels->pack_transposed(type_at(request->a_type, request->a, block->start * request->lda + block->row), request->a_type,
                                  request->lda, block->rows, (int)k, scratch);
-        if (block->run->rounds)
-            round_rows_of_a(block->run, scratch, HEED_F32, HEED_PANEL, block->rows, k, scratch, HEED_PANEL);
+        if (block->run->pairs)
+            kernels->pair_queries(scratch, HEED_F32, HEED_PANEL, block->rows, k, 1.0f, scratch, HEED_PANEL);
         block->a = scratch;
         block->lda = HEED_PANEL;
     } else {
-        block->a = block->rows_of_a + block->start / block->run->elements;
+        block->a = block->rows_of_a + block->start;
     }
 }
 
@@ -95,7 +86,8 @@ static struct gemm_next next_block(const struct gemm_block *block, int64_t colum
     const int64_t column = down ? block->column : block->column + block->columns, start = down ? block->start + block->k : 0;
     const int64_t k = min_i64(block->run->block_k, request->k - start), columns = min_i64(HEED_PANEL, column_end - column);
     const bool few = block->rows <= HEED_GEMM_FEW_ROWS;
-    const int64_t tiles = ceil_div(block->rows, block->run->tile_rows) * ceil_div(block->columns, block->run->tile_columns);
+    const int64_t tiles =
+        ceil_div(block->rows, block->run->kernels->tile_rows) * ceil_div(block->columns, block->run->kernels->tile_columns);
     if (columns <= 0 || k <= 0 || block->columns > HEED_PANEL || (few && (!request->packed_b || tiles == 1)))
         return (struct gemm_next){0};
     if (request->packed_b) {
@@ -124,11 +116,10 @@ static void fetch_next(const struct gemm_block *block, int64_t index, struct hee
     tile->next_lines = (int)lines;
 }
 
-/* Rows of the tile at row i: the last two share theirs evenly, for tiles of few rows wait for b; those of dots take as long as
- * whole ones. */
+/* Rows of the tile at row i: the last two share theirs evenly, for tiles of few rows wait for b. */
 static int64_t rows_of_tile(const struct gemm_block *block, int64_t i) {
-    const int64_t most = block->run->tile_rows, left = block->rows - i;
-    return left <= most ? left : left < 2 * most && !block->run->dots ? ceil_div(left, 2) : most;
+    const int64_t most = block->run->kernels->tile_rows, left = block->rows - i;
+    return left <= most ? left : left < 2 * most ? ceil_div(left, 2) : most;
 }
 
 static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t rows, int64_t j, int64_t index) {
@@ -139,7 +130,7 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
     float *sums = block->sums + i * run->block_columns + j;
     struct heed_gemm_tile tile = {
         .rows = (int)rows,
-        .columns = (int)min_i64(run->tile_columns, block->columns - j),
+        .columns = (int)min_i64(run->kernels->tile_columns, block->columns - j),
         .k = block->k,
         .a = block->a + i * block->lda,
         .lda = block->lda,
@@ -160,7 +151,7 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
         tile.ldc = finishes ? request->ldc : HEED_PANEL;
     }
     fetch_next(block, index, &tile);
-    (run->dots ? run->dots->tile : run->kernels->gemm_tile)(&tile);
+    run->kernels->gemm_tile(&tile);
     if (last && !finishes)
         heed_gemm_finish(request, run->epilogue, run->kernels,
                          &(struct heed_gemm_sums){block->row + i, rows, block->column + j, tile.columns, block->c, HEED_PANEL});
@@ -169,7 +160,7 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
 static void multiply_tiles(const struct gemm_block *block) {
     int64_t index = 0, rows;
     if (block->columns > HEED_PANEL) {
-        for (int64_t j = 0; j < block->columns; j += block->run->tile_columns)
+        for (int64_t j = 0; j < block->columns; j += block->run->kernels->tile_columns)
             for (int64_t i = 0; i < block->rows; i += rows) {
                 rows = rows_of_tile(block, i);
                 multiply_tile(block, i, rows, j, index++);
@@ -178,7 +169,7 @@ static void multiply_tiles(const struct gemm_block *block) {
     }
     for (int64_t i = 0; i < block->rows; i += rows) {
         rows = rows_of_tile(block, i);
-        for (int64_t j = 0; j < block->columns; j += block->run->tile_columns)
+        for (int64_t j = 0; j < block->columns; j += block->run->kernels->tile_columns)
             multiply_tile(block, i, rows, j, index++);
     }
 }
@@ -205,9 +196,9 @@ static void load_rows_of_a(struct gemm_block *block, float *scratch) {
     const struct heed_gemm *request = run->request;
     const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
     block->rows_of_a = heed_gemm_widens_rows(run) ? scratch : rows;
-    block->lda = heed_gemm_widens_rows(run) ? heed_gemm_row_floats(run) : request->lda;
-    if (run->rounds)
-        round_rows_of_a(run, rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
+    block->lda = heed_gemm_widens_rows(run) ? workspace_round(request->k) : request->lda;
+    if (run->pairs)
+        run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, block->lda);
     else if (heed_gemm_widens_rows(run))
         run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
 }
@@ -249,29 +240,33 @@ static bool multiply_task(const struct gemm_run *run, int64_t task, int worker) 
 
 static bool run_task(void *context, int64_t task, int worker) {
     const struct gemm_run *run = context;
-    if (run->rounds)
+    if (run->pairs)
         heed_fp_flush(true);
-    if (run->dots && run->dots->begin)
-        run->dots->begin();
     const bool done = multiply_task(run, task, worker);
-    if (run->dots && run->dots->end)
-        run->dots->end();
-    if (run->rounds)
+    if (run->pairs)
         heed_fp_flush(false);
     return done;
 }
 
+static bool is_of_dots(const struct heed_gemm *request) {
+    return request->compute == HEED_COMPUTE_BF16_AMX && heed_gemm_reads_ab(request);
+}
+
+static int64_t workspace_floats(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
+                                const struct heed_kernels *kernels) {
+    if (is_of_dots(request))
+        return heed_gemm_dots_floats(request, exec, kernels);
+    const struct gemm_run run = heed_gemm_plan(request, epilogue, exec, kernels);
+    return run.workers * run.worker_floats;
+}
+
 static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
-                                     const struct heed_exec *exec, const struct heed_kernels *kernels) {
+                                     const struct heed_exec *exec, const struct heed_kernels *kernels, float *workspace) {
+    if (is_of_dots(request))
+        return heed_gemm_dots(request, epilogue, exec, kernels, workspace);
     struct gemm_run run = heed_gemm_plan(request, epilogue, exec, kernels);
-    struct heed_workspace workspace;
-    enum heed_status status = workspace_open(&workspace, exec, run.workers * run.worker_floats);
-    if (status)
-        return status;
-    run.workspace = workspace.data;
-    status = heed_schedule_run(exec, run.workers, run.tasks, run_task, &run);
-    workspace_close(&workspace);
-    return status;
+    run.workspace = workspace;
+    return heed_schedule_run(exec, run.workers, run.tasks, run_task, &run);
 }
 
 static enum heed_status check_exec(const struct heed_exec *exec, const struct heed_kernels **kernels) {
@@ -286,9 +281,14 @@ enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct hee
     if (status || checked->m == 0 || checked->n == 0)
         return status;
     const struct heed_gemm request = heed_gemm_safe(checked);
+    struct heed_workspace workspace;
+    status = workspace_open(&workspace, exec, workspace_floats(&request, epilogue, exec, kernels));
+    if (status)
+        return status;
     const uint64_t callers = heed_fp_begin();
-    status = plan_and_run(&request, epilogue, exec, kernels);
+    status = plan_and_run(&request, epilogue, exec, kernels, workspace.data);
     heed_fp_end(callers);
+    workspace_close(&workspace);
     return status;
 }
 
@@ -299,8 +299,7 @@ int64_t heed_gemm_workspace(const struct heed_gemm *checked, const struct heed_e
     if (checked->m == 0 || checked->n == 0)
         return 0;
     const struct heed_gemm request = heed_gemm_safe(checked);
-    const struct gemm_run run = heed_gemm_plan(&request, epilogue, exec, kernels);
-    return workspace_bytes(run.workers * run.worker_floats);
+    return workspace_bytes(workspace_floats(&request, epilogue, exec, kernels));
 }
 
 HEED_API int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct heed_exec *exec) {

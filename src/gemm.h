@@ -1,5 +1,6 @@
 /* Matrix products from request to result: validate (gemm_check.c), plan (gemm_plan.c) and run (gemm.c), the second factor
- * (gemm_b.c), few rows (gemm_thin.c), what becomes of products (gemm_finish.c).  heed_linear is one with an epilogue. */
+ * (gemm_b.c), few rows (gemm_thin.c), what becomes of products (gemm_finish.c); those in HEED_COMPUTE_BF16_AMX (gemm_dots.c).
+ * heed_linear is one with an epilogue. */
 #ifndef HEED_GEMM_H
 #define HEED_GEMM_H
 
@@ -60,11 +61,20 @@ struct heed_gemm heed_gemm_safe(const struct heed_gemm *request);
 /* Element (start, column) of op(b), packed or not; column is a multiple of HEED_PANEL if it is packed. */
 const void *heed_gemm_packed_at(const struct heed_gemm *request, int64_t column, int64_t start);
 const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int64_t start);
-/* Rows [start, start + k) of `columns` columns as floats with leading dimension HEED_PANEL, as pairs of them, k then rounded up
- * to even and start being even, or as `dots` have them if that is not NULL: in scratch, which has room for k rows, k rounded up so,
- * of floats, or where they are packed. */
-const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct heed_dots *dots,
-                              int64_t column, int columns, int64_t start, int64_t k, float *scratch);
+/* Rows [start, start + k) of `columns` columns as floats with leading dimension HEED_PANEL, or as pairs of them, k then rounded up
+ * to even and start being even: in scratch, of as many floats, or where they are packed. */
+const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
+                              int64_t start, int64_t k, float *scratch);
+
+/* The same as they are, of any type without blocks, where they are or in scratch, with panels' columns then. */
+struct heed_gemm_rows {
+    const void *data;
+    enum heed_type type;
+    int64_t ld;
+    int columns;
+};
+struct heed_gemm_rows heed_gemm_rows_of_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column,
+                                          int columns, int64_t start, int64_t k, float *scratch);
 
 /* Has the tile fetch what heed_gemm_finish will read or write of its rows from here on. */
 void heed_gemm_fetch_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, int64_t row, int64_t column,

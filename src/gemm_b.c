@@ -34,44 +34,32 @@ const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int6
                    request->transpose_b ? column * request->ldb + start : start * request->ldb + column);
 }
 
-/* k rows of elements that are to be rounded, and where they are. */
-struct rows_of_b {
-    const void *data;
-    enum heed_type type;
-    int64_t ld;
-    int columns;
-};
-
-/* Blocks and transposed factors by way of the scratch. */
-static struct rows_of_b rows_to_round(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column,
-                                      int columns, int64_t start, int64_t k, float *scratch) {
+struct heed_gemm_rows heed_gemm_rows_of_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column,
+                                          int columns, int64_t start, int64_t k, float *scratch) {
     const void *b = request->packed_b ? heed_gemm_packed_at(request, column, start) : heed_gemm_b_at(request, column, start);
     if (request->packed_b && !type_has_blocks(request->b_type))
-        return (struct rows_of_b){b, request->b_type, HEED_PANEL, HEED_PANEL};
+        return (struct heed_gemm_rows){b, request->b_type, HEED_PANEL, HEED_PANEL};
     if (!request->packed_b && !request->transpose_b)
-        return (struct rows_of_b){b, request->b_type, request->ldb, columns};
+        return (struct heed_gemm_rows){b, request->b_type, request->ldb, columns};
     if (request->packed_b)
         kernels->unpack_blocks(b, request->b_type, k, scratch);
     else
         kernels->pack_transposed(b, request->b_type, request->ldb, k, columns, scratch);
-    return (struct rows_of_b){scratch, HEED_F32, HEED_PANEL, HEED_PANEL};
+    return (struct heed_gemm_rows){scratch, HEED_F32, HEED_PANEL, HEED_PANEL};
 }
 
-static void load_rounded(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct heed_dots *dots,
-                         int64_t column, int columns, int64_t start, int64_t k, float *scratch) {
-    const struct rows_of_b b = rows_to_round(request, kernels, column, columns, start, k, scratch);
-    if (dots)
-        dots->load_b(b.data, b.type, b.ld, k, b.columns, scratch);
-    else
-        kernels->pair_rows(b.data, b.type, b.ld, k, b.columns, false, scratch, HEED_PANEL);
+static void load_pairs(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
+                       int64_t start, int64_t k, float *scratch) {
+    const struct heed_gemm_rows b = heed_gemm_rows_of_b(request, kernels, column, columns, start, k, scratch);
+    kernels->pair_rows(b.data, b.type, b.ld, k, b.columns, false, scratch, HEED_PANEL);
 }
 
-const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct heed_dots *dots,
-                              int64_t column, int columns, int64_t start, int64_t k, float *scratch) {
+const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
+                              int64_t start, int64_t k, float *scratch) {
     if (request->packed_b && request->b_type == HEED_F32 && request->compute == HEED_COMPUTE_F32)
         return heed_gemm_packed_at(request, column, start);
-    if (heed_gemm_rounds(request))
-        load_rounded(request, kernels, dots, column, columns, start, k, scratch);
+    if (request->compute == HEED_COMPUTE_BF16)
+        load_pairs(request, kernels, column, columns, start, k, scratch);
     else if (request->packed_b && type_has_blocks(request->b_type))
         kernels->unpack_blocks(heed_gemm_packed_at(request, column, start), request->b_type, k, scratch);
     else if (request->packed_b)

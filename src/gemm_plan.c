@@ -19,10 +19,8 @@ enum {
 };
 
 bool heed_gemm_widens_rows(const struct gemm_run *run) {
-    return run->k > 0 && !run->request->transpose_a && (run->request->a_type != HEED_F32 || run->rounds);
+    return run->k > 0 && !run->request->transpose_a && (run->request->a_type != HEED_F32 || run->pairs);
 }
-
-int64_t heed_gemm_row_floats(const struct gemm_run *run) { return workspace_round(run->k / run->elements); }
 
 bool heed_gemm_tiles_finish(const struct gemm_run *run) {
     return run->request->c_type == HEED_F32 && !run->request->b_scales && !run->epilogue;
@@ -36,7 +34,7 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
     run->task_columns = task_panels * HEED_PANEL;
     run->column_tasks = ceil_div(panels, task_panels);
     const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
-    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? 48 : 1), run->tile_rows));
+    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? 48 : 1), run->kernels->tile_rows));
     return ceil_div(m, run->task_rows) * run->column_tasks;
 }
 
@@ -47,11 +45,12 @@ static int64_t plan_block_k(const struct gemm_run *run) {
         return HEED_PANEL;
     if (run->block_columns > HEED_PANEL)
         return FEW_ROWS_PLAIN_K;
-    if (run->task_rows <= HEED_GEMM_FEW_ROWS && (run->task_rows > run->tile_rows || run->tile_columns < HEED_PANEL) && !run->dots)
+    if (run->task_rows <= HEED_GEMM_FEW_ROWS &&
+        (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
         return FEW_ROWS_K;
-    const int64_t in_cache = heed_cache_sizes().l2 / 8 / (HEED_PANEL * (int64_t)sizeof(float)) * run->elements;
+    const int64_t in_cache = heed_cache_sizes().l2 / 8 / (HEED_PANEL * (int64_t)sizeof(float));
     const int64_t most = max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
-    const int64_t multiple = run->dots ? HEED_DOT : type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
+    const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
     return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), multiple);
 }
 
@@ -61,51 +60,38 @@ static int64_t plan_block_rows(const struct gemm_run *run) {
     const int64_t in_cache = heed_cache_sizes().l2 / 4 / (HEED_PANEL * (int64_t)sizeof(float));
     int64_t most = run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache)) : BLOCK_ROWS_MOST;
     if (heed_gemm_widens_rows(run))
-        most = max_i64(BLOCK_ROWS_LEAST, min_i64(most, WIDENED_FLOATS / heed_gemm_row_floats(run)));
+        most = max_i64(BLOCK_ROWS_LEAST, min_i64(most, WIDENED_FLOATS / run->k));
     const int64_t rows = heed_gemm_widens_rows(run) ? ceil_div(run->task_rows, ceil_div(run->task_rows, most)) : most;
-    return min_i64(run->task_rows, round_up(rows, run->tile_rows));
+    return min_i64(run->task_rows, round_up(rows, run->kernels->tile_rows));
 }
 
 static int64_t plan_block_columns(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     const bool wide = run->task_rows <= GEMM_DIRECT_ROWS && !request->packed_b && !request->transpose_b &&
-                      request->b_type == HEED_F32 && !run->rounds;
+                      request->b_type == HEED_F32 && !run->pairs;
     return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
 }
 
 static int64_t plan_workspace(struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     const bool blocked = run->k > run->block_k, thin = heed_gemm_is_thin(request, run->kernels);
-    const int64_t block_k = min_i64(run->k, run->block_k),
-                  rows = run->dots ? round_up(run->block_rows, run->tile_rows) : run->block_rows;
-    run->sums_at = request->packed_b && request->b_type == HEED_F32 && !run->rounds ? 0 : workspace_round(block_k * HEED_PANEL);
-    run->c_at = run->sums_at + (blocked ? workspace_round(rows * run->block_columns) : 0);
-    run->a_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : run->tile_rows * HEED_PANEL);
+    const int64_t block_k = min_i64(run->k, run->block_k);
+    run->sums_at = request->packed_b && request->b_type == HEED_F32 && !run->pairs ? 0 : workspace_round(block_k * HEED_PANEL);
+    run->c_at = run->sums_at + (blocked ? workspace_round(run->block_rows * run->block_columns) : 0);
+    run->a_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
     if (thin)
         run->a_at = HEED_GEMM_THIN_FLOATS;
     if (heed_gemm_widens_rows(run))
-        return run->a_at + rows * heed_gemm_row_floats(run);
-    return run->a_at + (request->transpose_a ? workspace_round(rows * HEED_PANEL) : 0);
-}
-
-static const struct heed_dots *usable_dots(const struct heed_kernels *kernels) {
-    const struct heed_dots *dots = kernels->dots;
-    return dots->permitted && !dots->permitted() ? dots->otherwise->dots : dots;
+        return run->a_at + run->block_rows * workspace_round(run->k);
+    return run->a_at + (request->transpose_a ? workspace_round(run->block_rows * HEED_PANEL) : 0);
 }
 
 struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                const struct heed_kernels *kernels) {
-    struct gemm_run run = {.request = request,
-                           .epilogue = epilogue,
-                           .exec = exec,
-                           .kernels = kernels,
-                           .rounds = heed_gemm_rounds(request),
-                           .dots = request->compute == HEED_COMPUTE_BF16_AMX ? usable_dots(kernels) : NULL};
-    run.tile_rows = run.dots ? run.dots->tile_rows : kernels->tile_rows;
-    run.tile_columns = run.dots ? run.dots->tile_columns : kernels->tile_columns;
-    run.elements = run.dots ? run.dots->elements : 1;
+    struct gemm_run run = {
+        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .pairs = heed_gemm_rounds(request)};
     if (heed_gemm_reads_ab(request))
-        run.k = round_up(request->k, run.dots ? HEED_DOT : run.rounds ? 2 : 1);
+        run.k = run.pairs ? round_up(request->k, 2) : request->k;
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)max_i64(run.k, 1);
     const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
     run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, work));

@@ -13,13 +13,10 @@ struct gemm_run {
     const struct heed_epilogue *epilogue; /* NULL: none */
     const struct heed_exec *exec;
     const struct heed_kernels *kernels;
-    bool rounds;                  /* factors are rounded to bf16, and arranged in pairs, or for dots */
-    const struct heed_dots *dots; /* NULL, but in HEED_COMPUTE_BF16_AMX */
-    int tile_rows, tile_columns;
-    int elements; /* of a factor's k, in the place of a float of scratch */
+    bool pairs;
     int64_t tasks;
     int workers;
-    int64_t k, block_k; /* k: what a sum of these products takes in; block_k: a multiple of HEED_LINE */
+    int64_t k, block_k; /* block_k: a multiple of HEED_LINE */
     int64_t task_rows, task_columns;
     int64_t column_tasks;
     int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */
@@ -30,10 +27,8 @@ struct gemm_run {
 /* Of a request that has been checked and made safe; workspace is not set. */
 struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                const struct heed_kernels *kernels);
-/* Whether rows of op(a) are widened, or rounded and arranged, beforehand. */
+/* Whether rows of op(a) are widened, or made pairs, beforehand. */
 bool heed_gemm_widens_rows(const struct gemm_run *run);
-/* Floats of such a row. */
-int64_t heed_gemm_row_floats(const struct gemm_run *run);
 /* Whether tiles write c; else it is made of their sums. */
 bool heed_gemm_tiles_finish(const struct gemm_run *run);
 

@@ -13,8 +13,7 @@
 /* A single row of packed floats is as quick by tiles, of any width.  Other types become floats on their way, but are not rounded:
  * pairs are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (request->m > HEED_GEMM_FEW_ROWS || request->transpose_a || !heed_gemm_reads_ab(request) ||
-        request->compute == HEED_COMPUTE_BF16_AMX)
+    if (request->m > HEED_GEMM_FEW_ROWS || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
     if (request->compute == HEED_COMPUTE_BF16)
         return request->b_type == HEED_BF16 || request->b_type == HEED_I8;

@@ -229,26 +229,40 @@ struct heed_activation_row {
     struct heed_target y;
 };
 
-/* Products in HEED_COMPUTE_BF16_AMX: a sum takes in HEED_DOT elements of k at a time, acc + (even + odd), where even and odd are
- * chains by fma from 0 over those at even and at odd places; where k ends, the rest is 0.  heed_fp_flush is on.  load_a and load_b
- * round factors to bf16 and arrange them as tile has them, of k rounded up to HEED_DOT: `elements` of them in the place of a float.
- */
+/* A tile of sums of dots: sums[i][j], from what it is if `continues`, else from 0, takes in a's row i times b's column j for p =
+ * 0..k-1, as load_a and load_b arrange them; k is a multiple of HEED_DOT.  lda: floats from a row to the next.  Of a, b and sums
+ * all that a whole tile would have may be read, and of sums written; what is beyond rows and columns may be anything. */
+struct heed_dot_tile {
+    int rows, columns;
+    int64_t k;
+    const float *a;
+    int64_t lda;
+    const float *b;
+    bool continues;
+    float *sums;
+    int64_t ldsums;
+};
+
+/* Products in HEED_COMPUTE_BF16_AMX: a sum takes in HEED_DOT elements of k at a time, sum + (even + odd), where even and odd are
+ * chains by fma from 0 over those at even and at odd places.  heed_fp_flush is on.
+ *
+ * Factors are rounded to bf16, elements below 2^-126 being 0, and arranged as tile has them, zeros up to a multiple of HEED_DOT
+ * included: row i of a, a multiple of tile_rows, is at i * lda, from p on at p * a_step, where lda is k / elements; panels of b,
+ * HEED_PANEL / elements floats for each p, have column j, a multiple of tile_columns, at j * b_step. */
 struct heed_dots {
-    int elements; /* 1 or 2 */
-    int tile_rows, tile_columns;
+    int elements; /* of a factor, in the place of a float: 1, or 2 */
+    int a_step, b_step;
+    int tile_rows, tile_columns; /* tile_columns divides HEED_PANEL */
     /* Whether the operating system lets this process use the tiles: if not, the dots of `otherwise` do.  NULL: it does. */
     bool (*permitted)(void);
     const struct heed_kernels *otherwise;
-    /* Around all that a worker does with tiles. NULL: nothing. */
+    /* Around all that a worker does with tiles.  NULL: nothing. */
     void (*begin)(void);
     void (*end)(void);
-    /* y[i] of x[i][p], p < k; y[p] of x[p][j], j < columns, of any type without blocks, y having leading dimension HEED_PANEL, and
-     * being written up to whole vectors.  y may be x, of floats. */
+    /* x[i][p] for p < k, and x[p][j] for p < k, j < columns; of b's other columns up to HEED_PANEL anything. */
     void (*load_a)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy);
-    void (*load_b)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int64_t columns, float *y);
-    /* As gemm_tile, k being a multiple of HEED_DOT; lda, ldb and what is to be prefetched count floats.  All of a tile is readable
-     * in a, b and acc. */
-    void (*tile)(const struct heed_gemm_tile *tile);
+    void (*load_b)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
+    void (*tile)(const struct heed_dot_tile *tile);
 };
 
 struct heed_kernels {

@@ -103,8 +103,9 @@ static void want_rounded(const struct product *p) {
     float *a = new_floats(g->m * g->k), *b = new_floats(g->k * g->n);
     memcpy(a, p->a, (size_t)(g->m * g->k) * sizeof *a);
     memcpy(b, p->b, (size_t)(g->k * g->n) * sizeof *b);
-    if (g->compute == HEED_COMPUTE_BF16)
-        flush(a, g->m * g->k);
+    flush(a, g->m * g->k);
+    if (g->compute == HEED_COMPUTE_BF16_AMX)
+        flush(b, g->k * g->n);
     round_floats(HEED_BF16, a, g->m * g->k);
     round_floats(HEED_BF16, b, g->k * g->n);
     const bool reads = heed_gemm_reads_ab(g); /* by bits: gcc compares later, where denormals are 0 */

@@ -42,14 +42,25 @@ static void begin(void) {
 
 static void end(void) { _tile_release(); }
 
+/* 32 elements, or the first n, as bf16 in their order. */
+INLINE __m512i load_dot(const enum heed_type type, const void *x, int64_t n) {
+    const void *upper = type_at(type, x, n > VF_LANES ? VF_LANES : 0);
+    if (type == HEED_BF16 && n >= HEED_DOT)
+        return _mm512_loadu_si512(x);
+    if (type == HEED_BF16) {
+        const __m256i low = v_load_half_n(x, n), high = v_load_half_n(upper, n - VF_LANES);
+        return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    return (__m512i)_mm512_cvtne2ps_pbh(load_type_n(type, upper, n - VF_LANES), load_type_n(type, x, n));
+}
+
+/* A register of a for every 16 rows and HEED_DOT elements. */
 INLINE void load_a_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy) {
-    for (int64_t row = 0; row < rows; row++, y += ldy) {
-        const void *from = type_at(type, x, row * ldx);
-        for (int64_t p = 0; p < round_up(k, HEED_DOT); p += VF_LANES) {
-            const int64_t at = min_i64(p, k);
-            const vf a = load_type_n(type, type_at(type, from, at), k - at);
-            v_store_half((uint16_t *)(void *)(y + p / 2), v_round_bf16(a));
-        }
+    for (int64_t i = 0; i < rows; i++) {
+        const void *row = type_at(type, x, i * ldx);
+        float *to = y + i / REGISTER * REGISTER * ldy + i % REGISTER * REGISTER;
+        for (int64_t p = 0; p < k; p += HEED_DOT, to += REGISTER * REGISTER)
+            _mm512_storeu_si512(to, load_dot(type, type_at(type, row, p), k - p));
     }
 }
 
@@ -57,95 +68,77 @@ static void load_a(const void *x, enum heed_type type, int64_t ldx, int64_t rows
     WITH_TYPE(type, load_a_of(TYPE, x, ldx, rows, k, y, ldy));
 }
 
-/* Pairs of two rows of b. */
-INLINE void load_b_of(const enum heed_type type, const void *x, int64_t ldx, int64_t k, int64_t columns, float *y) {
-    for (int64_t p = 0; p < round_up(k, HEED_DOT); p += 2, y += HEED_PANEL) {
-        const void *first = type_at(type, x, min_i64(p, k) * ldx), *second = type_at(type, x, min_i64(p + 1, k) * ldx);
-        for (int64_t j = 0; j < columns; j += VF_LANES) {
-            const vf even = load_type_n(type, type_at(type, first, p < k ? j : 0), p < k ? columns - j : 0);
-            const vf odd = load_type_n(type, type_at(type, second, p + 1 < k ? j : 0), p + 1 < k ? columns - j : 0);
-            const __m512i low = _mm512_cvtepu16_epi32(v_round_bf16(even)), high = _mm512_cvtepu16_epi32(v_round_bf16(odd));
-            _mm512_storeu_si512(y + j, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+/* A register of b for every HEED_DOT of k and 16 columns: pairs of rows, element by element. */
+INLINE void load_b_of(const enum heed_type type, const void *x, int64_t ldx, int64_t k, int columns, float *y) {
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4,
+                                         35, 3, 34, 2, 33, 1, 32, 0),
+                  high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    for (int64_t p = 0; p < round_up(k, HEED_DOT); p += 2) {
+        const void *even = type_at(type, x, min_i64(p, k - 1) * ldx), *odd = type_at(type, x, min_i64(p + 1, k - 1) * ldx);
+        float *to = y + p / HEED_DOT * HEED_DOT / 2 * HEED_PANEL + p % HEED_DOT / 2 * REGISTER;
+        for (int j = 0; j < columns; j += HEED_DOT, to += 2 * REGISTER * REGISTER) {
+            const __m512i a = p < k ? load_dot(type, type_at(type, even, j), columns - j) : _mm512_setzero_si512();
+            const __m512i b = p + 1 < k ? load_dot(type, type_at(type, odd, j), columns - j) : _mm512_setzero_si512();
+            _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, low, b));
+            _mm512_storeu_si512(to + REGISTER * REGISTER, _mm512_permutex2var_epi16(a, high, b));
         }
     }
 }
 
-static void load_b(const void *x, enum heed_type type, int64_t ldx, int64_t k, int64_t columns, float *y) {
+static void load_b(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y) {
     WITH_STORED_TYPE(type, load_b_of(TYPE, x, ldx, k, columns, y));
 }
 
 /* Registers: sums 0 to 3, two by two; rows of a 4 and 5; columns of b 6 and 7. */
-INLINE void multiply(const bool tall, const bool wide, const struct heed_gemm_tile *tile) {
+INLINE void multiply(const bool tall, const bool wide, const struct heed_dot_tile *tile) {
+    enum { A_FLOATS = REGISTER * REGISTER, B_FLOATS = HEED_PANEL * HEED_DOT / 2 };
     const float *a = tile->a, *b = tile->b;
-    const int64_t a_step = tile->lda * (int64_t)sizeof(float), b_step = tile->ldb * (int64_t)sizeof(float);
     NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_DOT) {
-        _tile_loadd(4, a, a_step);
-        _tile_loadd(6, b, b_step);
+        _tile_loadd(4, a, ROW_BYTES);
+        _tile_loadd(6, b, ROW_BYTES);
         _tile_dpbf16ps(0, 4, 6);
         if (wide) {
-            _tile_loadd(7, b + REGISTER, b_step);
+            _tile_loadd(7, b + REGISTER * REGISTER, ROW_BYTES);
             _tile_dpbf16ps(1, 4, 7);
         }
         if (tall) {
-            _tile_loadd(5, a + REGISTER * tile->lda, a_step);
+            _tile_loadd(5, a + REGISTER * tile->lda, ROW_BYTES);
             _tile_dpbf16ps(2, 5, 6);
         }
         if (tall && wide)
             _tile_dpbf16ps(3, 5, 7);
-        a += REGISTER;
-        b += REGISTER * tile->ldb;
+        a += A_FLOATS;
+        b += B_FLOATS;
     }
 }
 
-INLINE void load_sums(const bool tall, const bool wide, const struct heed_gemm_tile *tile) {
-    const float *acc = tile->acc;
-    const int64_t step = tile->ldacc * (int64_t)sizeof(float);
-    if (!acc) {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-        return;
+INLINE void tile_of(const bool tall, const bool wide, const struct heed_dot_tile *tile) {
+    float *sums = tile->sums, *below = sums + REGISTER * tile->ldsums;
+    const int64_t step = tile->ldsums * (int64_t)sizeof(float);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    if (tile->continues) {
+        _tile_loadd(0, sums, step);
+        if (wide)
+            _tile_loadd(1, sums + REGISTER, step);
+        if (tall)
+            _tile_loadd(2, below, step);
+        if (tall && wide)
+            _tile_loadd(3, below + REGISTER, step);
     }
-    _tile_loadd(0, acc, step);
-    if (wide)
-        _tile_loadd(1, acc + REGISTER, step);
-    if (tall)
-        _tile_loadd(2, acc + REGISTER * tile->ldacc, step);
-    if (tall && wide)
-        _tile_loadd(3, acc + REGISTER * tile->ldacc + REGISTER, step);
-}
-
-/* c = alpha * sums + beta * c. */
-static void store(const struct heed_gemm_tile *tile, const float sums[2 * REGISTER][2 * REGISTER]) {
-    const vf alpha = v_set1(tile->alpha), beta = v_set1(tile->beta);
-    const bool read_c = tile->beta != 0.0f;
-    for (int i = 0; i < tile->rows; i++)
-        for (int j = 0; j < tile->columns; j += VF_LANES) {
-            float *c = tile->c + i * tile->ldc + j;
-            const int n = tile->columns - j;
-            vf y = v_mul(alpha, v_load(sums[i] + j));
-            if (read_c)
-                y = v_fma(beta, v_load_n(c, n), y);
-            v_store_n(c, v_one_nan(y), n);
-        }
-}
-
-INLINE void tile_of(const bool tall, const bool wide, const struct heed_gemm_tile *tile) {
-    float sums[2 * REGISTER][2 * REGISTER] __attribute__((aligned(64)));
-    load_sums(tall, wide, tile);
     multiply(tall, wide, tile);
-    _tile_stored(0, sums, sizeof sums[0]);
+    _tile_stored(0, sums, step);
     if (wide)
-        _tile_stored(1, sums[0] + REGISTER, sizeof sums[0]);
+        _tile_stored(1, sums + REGISTER, step);
     if (tall)
-        _tile_stored(2, sums[REGISTER], sizeof sums[0]);
+        _tile_stored(2, below, step);
     if (tall && wide)
-        _tile_stored(3, sums[REGISTER] + REGISTER, sizeof sums[0]);
-    store(tile, sums);
+        _tile_stored(3, below + REGISTER, step);
 }
 
-static void tile(const struct heed_gemm_tile *request) {
+static void tile(const struct heed_dot_tile *request) {
     const bool tall = request->rows > REGISTER, wide = request->columns > REGISTER;
     if (tall && wide)
         tile_of(true, true, request);
@@ -161,6 +154,8 @@ extern const struct heed_kernels heed_kernels_avx512;
 extern const struct heed_dots heed_dots_amx;
 const struct heed_dots heed_dots_amx = {
     .elements = 2,
+    .a_step = REGISTER * REGISTER / HEED_DOT,
+    .b_step = REGISTER,
     .tile_rows = 2 * REGISTER,
     .tile_columns = 2 * REGISTER,
     .permitted = permitted,

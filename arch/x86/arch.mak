@@ -3,7 +3,7 @@
 SCALARFMA_FLAGS = -mfma -DFP_FAST_FMA=1 -DFP_FAST_FMAF=1 -fno-tree-vectorize -fno-tree-slp-vectorize
 AVX2_FLAGS = -mavx2 -mfma -mf16c
 AVX512_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
-AMX_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mamx-tile -mamx-bf16
+AMX_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mavx512bf16 -mamx-tile -mamx-bf16
 
 ISAS-$(HAVE_SCALARFMA) += scalarfma
 ISAS-$(HAVE_AVX2) += avx2

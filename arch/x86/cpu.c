@@ -11,12 +11,13 @@
 /* Words of CPUID, with the features that processor and operating system offer.  CPUID traps in virtual machines, 9 us each, so it
  * is asked for as little as can be. */
 struct words {
-    unsigned ecx_1, ebx_7, ecx_7, edx_7;
+    unsigned ecx_1, ebx_7, ecx_7, edx_7, eax_7_1;
 };
 enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };                               /* ecx_1 */
 enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* ebx_7 */
 enum { AVX512_VBMI = 1 << 1 };                                                                          /* ecx_7 */
 enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };                                                        /* edx_7 */
+enum { AVX512_BF16 = 1 << 5 };                                                                          /* eax_7_1 */
 
 static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
 
@@ -27,7 +28,9 @@ static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
 static struct words look(void) {
     const struct cpuid_feature *leaf_1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_1);
     const struct cpuid_feature *leaf_7 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7);
-    return (struct words){leaf_1->active_array[2], leaf_7->active_array[1], leaf_7->active_array[2], leaf_7->active_array[3]};
+    const struct cpuid_feature *leaf_7_1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7_ECX_1);
+    return (struct words){leaf_1->active_array[2], leaf_7->active_array[1], leaf_7->active_array[2], leaf_7->active_array[3],
+                          leaf_7_1->active_array[0]};
 }
 #else
 static unsigned enabled_state(void) {
@@ -51,6 +54,8 @@ static struct words look(void) {
         words.ebx_7 &= ~(unsigned)AVX512F;
     if (!has(state, TILE_STATE))
         words.edx_7 = 0;
+    if (has(words.edx_7, AMX_TILE))
+        __cpuid_count(7, 1, words.eax_7_1, b, c, d);
     return words;
 }
 #endif
@@ -84,7 +89,7 @@ static unsigned detect(void) {
     if (!has(words.ebx_7, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL))
         return features;
     features |= HEED_CPU_AVX512;
-    if (has(words.edx_7, AMX_TILE | AMX_BF16) && features == AVX512_FEATURES)
+    if (has(words.edx_7, AMX_TILE | AMX_BF16) && has(words.eax_7_1, AVX512_BF16) && features == AVX512_FEATURES)
         features |= HEED_CPU_AMX;
     return features | (has(words.ecx_7, AVX512_VBMI) ? 0 : costly() << COSTLY_SHIFT);
 }

@@ -35,6 +35,8 @@ static float log_sleef(float x) { return v_log1(x); }
 
 static const struct heed_dots dots = {
     .elements = 1,
+    .a_step = 1,
+    .b_step = 1,
     .tile_rows = TILE_ROWS,
     .tile_columns = TILE_COLUMNS,
     .load_a = dot_load_a,

@@ -1,0 +1,228 @@
+/* heed_gemm in HEED_COMPUTE_BF16_AMX: dots of a table's own kind, by AMX or by what stands in for it.
+ *
+ * AMX multiplies 16 times as fast as fma but reads memory no faster, so that factors are to be arranged once and used often: as
+ * many rows of a as fit some MiB by all workers together; then each task goes through blocks of b of 256 columns, which half of L2
+ * holds, and multiplies them with one strip of a's rows after another, a strip's HEED_DOT x 16 of k staying in L1 for all columns.
+ */
+#include "gemm_dots.h"
+
+#include "cache_sizes.h"
+#include "cpu.h"
+#include "internal.h"
+#include "schedule.h"
+#include "types.h"
+#include "workspace.h"
+
+enum {
+    BLOCK_COLUMNS = 4 * HEED_PANEL,
+    BLOCK_K_MOST = 2048,
+    STRIP_K = 16 * HEED_DOT, /* 32 KiB of a strip of AMX */
+    A_FLOATS = 1 << 21,      /* of a, arranged at a time, if that is rows enough */
+    BLOCK_ROWS_LEAST = 512,
+    TASKS_PER_WORKER = 3,
+    TASK_ROWS_LEAST = 128, /* fewer are multiplied as quickly as b is arranged */
+    LOAD_ROWS = 32
+};
+
+struct dots_run {
+    const struct heed_gemm *request;
+    const struct heed_epilogue *epilogue;
+    const struct heed_exec *exec;
+    const struct heed_kernels *kernels;
+    const struct heed_dots *dots;
+    int workers;
+    int64_t k, block_k, block_rows; /* k: rounded up to HEED_DOT */
+    int64_t row, rows;              /* of the block of a that is arranged now */
+    int64_t task_rows, task_columns, column_tasks;
+    int64_t panel_floats, sums_at, source_at,
+        worker_floats; /* a worker's workspace: a block of b, sums, what b's panel is made of */
+    float *a, *workspace;
+};
+
+/* Columns [column, column + columns), p in [start, start + k), where b is arranged; sums are those of `rows` rows from `row` on. */
+struct dots_block {
+    const struct dots_run *run;
+    int64_t row, rows, column, columns, start, k;
+    float *b, *sums, *source;
+};
+
+static const struct heed_dots *usable_dots(const struct heed_kernels *kernels) {
+    const struct heed_dots *dots = kernels->dots;
+    return dots->permitted && !dots->permitted() ? dots->otherwise->dots : dots;
+}
+
+/* Columns are cut first, as many panels at a time as a block has if there are enough: each task arranges its own b. */
+static void plan_tasks(struct dots_run *run) {
+    const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = run->workers > 1 ? run->workers * TASKS_PER_WORKER : 1;
+    const int64_t least = panels >= wanted * (BLOCK_COLUMNS / HEED_PANEL) ? BLOCK_COLUMNS / HEED_PANEL : 1;
+    run->task_columns = round_up(ceil_div(panels, wanted), least) * HEED_PANEL;
+    run->column_tasks = ceil_div(run->request->n, run->task_columns);
+    const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
+    run->task_rows = round_up(max_i64(TASK_ROWS_LEAST, ceil_div(run->block_rows, row_tasks)), run->dots->tile_rows);
+}
+
+static void plan_workspace(struct dots_run *run) {
+    const struct heed_gemm *request = run->request;
+    const int64_t columns = min_i64(BLOCK_COLUMNS, round_up(request->n, HEED_PANEL)), tile_rows = run->dots->tile_rows;
+    const bool has_source = request->packed_b ? type_has_blocks(request->b_type) : request->transpose_b;
+    const int64_t strip = request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0, source = has_source ? run->block_k * HEED_PANEL : 0;
+    run->panel_floats = HEED_PANEL / run->dots->elements * run->block_k;
+    run->sums_at = run->panel_floats * columns / HEED_PANEL;
+    run->source_at = run->sums_at + BLOCK_COLUMNS * (run->k > run->block_k ? round_up(run->task_rows, tile_rows) : tile_rows);
+    run->worker_floats = run->source_at + max_i64(source, strip);
+}
+
+static int64_t row_floats(const struct dots_run *run) { return run->k / run->dots->elements; }
+
+static int64_t a_floats(const struct dots_run *run) {
+    return workspace_round(round_up(run->block_rows, LOAD_ROWS) * row_floats(run));
+}
+
+static struct dots_run plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
+                            const struct heed_kernels *kernels) {
+    struct dots_run run = {
+        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .dots = usable_dots(kernels)};
+    run.k = round_up(request->k, HEED_DOT);
+    const int64_t in_cache = heed_cache_sizes().l2 / 2 / BLOCK_COLUMNS / (int64_t)sizeof(float) * run.dots->elements;
+    const int64_t most = max_i64(STRIP_K, min_i64(BLOCK_K_MOST, in_cache));
+    run.block_k = round_up(ceil_div(run.k, ceil_div(run.k, most)), HEED_DOT);
+    const int64_t block_rows = max_i64(BLOCK_ROWS_LEAST, A_FLOATS / row_floats(&run) / LOAD_ROWS * LOAD_ROWS);
+    run.block_rows = min_i64(request->m, block_rows);
+    const double flops = 2.0 * (double)request->m * (double)request->n * (double)run.k / run.dots->elements;
+    const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
+    run.workers = heed_schedule_workers(exec, INT64_MAX, work);
+    plan_tasks(&run);
+    plan_workspace(&run);
+    return run;
+}
+
+/* A transposed a, HEED_PANEL of p at a time. */
+static void load_transposed(const struct dots_run *run, int64_t row, int64_t rows, float *scratch, float *to) {
+    const struct heed_gemm *request = run->request;
+    for (int64_t p = 0; p < request->k; p += HEED_PANEL) {
+        const int64_t k = min_i64(HEED_PANEL, request->k - p);
+        run->kernels->pack_transposed(type_at(request->a_type, request->a, p * request->lda + row), request->a_type, request->lda,
+                                      rows, (int)k, scratch);
+        run->dots->load_a(scratch, HEED_F32, HEED_PANEL, rows, k, to + p * run->dots->a_step, row_floats(run));
+    }
+}
+
+static bool load_rows(void *context, int64_t task, int worker) {
+    const struct dots_run *run = context;
+    const struct heed_gemm *request = run->request;
+    const int64_t first = task * LOAD_ROWS, rows = min_i64(LOAD_ROWS, run->rows - first), row = run->row + first;
+    float *to = run->a + first * row_floats(run);
+    heed_fp_flush(true);
+    if (request->transpose_a)
+        load_transposed(run, row, rows, run->workspace + worker * run->worker_floats + run->source_at, to);
+    else
+        run->dots->load_a(type_at(request->a_type, request->a, row * request->lda), request->a_type, request->lda, rows, request->k,
+                          to, row_floats(run));
+    heed_fp_flush(false);
+    return true;
+}
+
+static void load_b(const struct dots_block *block) {
+    const struct dots_run *run = block->run;
+    const int64_t k = min_i64(block->k, run->request->k - block->start);
+    float *panel = block->b;
+    for (int64_t j = 0; j < block->columns; j += HEED_PANEL, panel += run->panel_floats) {
+        const int columns = (int)min_i64(HEED_PANEL, block->columns - j);
+        const struct heed_gemm_rows b =
+            heed_gemm_rows_of_b(run->request, run->kernels, block->column + j, columns, block->start, k, block->source);
+        run->dots->load_b(b.data, b.type, b.ld, k, b.columns, panel);
+    }
+}
+
+/* Rows [i, i + rows) of the block. */
+static void multiply_strip(const struct dots_block *block, int64_t i, int64_t rows, float *sums) {
+    const struct dots_run *run = block->run;
+    const struct heed_dots *dots = run->dots;
+    const float *a = run->a + (block->row + i) * row_floats(run);
+    for (int64_t p = 0; p < block->k; p += STRIP_K)
+        for (int64_t j = 0; j < block->columns; j += dots->tile_columns) {
+            const float *panel = block->b + j / HEED_PANEL * run->panel_floats + p * (HEED_PANEL / dots->elements);
+            dots->tile(&(struct heed_dot_tile){.rows = (int)rows,
+                                               .columns = (int)min_i64(dots->tile_columns, block->columns - j),
+                                               .k = min_i64(STRIP_K, block->k - p),
+                                               .a = a + (block->start + p) * dots->a_step,
+                                               .lda = row_floats(run),
+                                               .b = panel + j % HEED_PANEL * dots->b_step,
+                                               .continues = block->start + p > 0,
+                                               .sums = sums + j,
+                                               .ldsums = BLOCK_COLUMNS});
+        }
+}
+
+static void multiply_block(const struct dots_block *block) {
+    const struct dots_run *run = block->run;
+    const bool one = run->k == run->block_k, last = block->start + block->k == run->k;
+    const int64_t tile_rows = run->dots->tile_rows;
+    for (int64_t i = 0; i < block->rows; i += tile_rows) {
+        const int64_t rows = min_i64(tile_rows, block->rows - i);
+        float *sums = block->sums + (one ? 0 : i * BLOCK_COLUMNS);
+        multiply_strip(block, i, rows, sums);
+        if (last)
+            heed_gemm_finish(
+                run->request, run->epilogue, run->kernels,
+                &(struct heed_gemm_sums){run->row + block->row + i, rows, block->column, block->columns, sums, BLOCK_COLUMNS});
+    }
+}
+
+/* False: cancelled. */
+static bool multiply_columns(struct dots_block *block, int64_t end) {
+    const struct dots_run *run = block->run;
+    for (; block->column < end; block->column += block->columns) {
+        block->columns = min_i64(BLOCK_COLUMNS, end - block->column);
+        for (block->start = 0; block->start < run->k; block->start += block->k) {
+            if (heed_exec_cancelled(run->exec))
+                return false;
+            block->k = min_i64(run->block_k, run->k - block->start);
+            load_b(block);
+            multiply_block(block);
+        }
+    }
+    return true;
+}
+
+static bool multiply(void *context, int64_t task, int worker) {
+    const struct dots_run *run = context;
+    const struct heed_dots *dots = run->dots;
+    float *workspace = run->workspace + worker * run->worker_floats;
+    const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
+    struct dots_block block = {.run = run,
+                               .row = row,
+                               .rows = min_i64(run->task_rows, run->rows - row),
+                               .column = column,
+                               .b = workspace,
+                               .sums = workspace + run->sums_at,
+                               .source = workspace + run->source_at};
+    heed_fp_flush(true);
+    if (dots->begin)
+        dots->begin();
+    const bool done = multiply_columns(&block, min_i64(run->request->n, column + run->task_columns));
+    if (dots->end)
+        dots->end();
+    heed_fp_flush(false);
+    return done;
+}
+
+int64_t heed_gemm_dots_floats(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels) {
+    const struct dots_run run = plan(request, NULL, exec, kernels);
+    return a_floats(&run) + run.workers * run.worker_floats;
+}
+
+enum heed_status heed_gemm_dots(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
+                                const struct heed_kernels *kernels, float *workspace) {
+    struct dots_run run = plan(request, epilogue, exec, kernels);
+    enum heed_status status = HEED_OK;
+    run.a = workspace;
+    run.workspace = workspace + a_floats(&run);
+    for (run.row = 0; run.row < request->m && status == HEED_OK; run.row += run.rows) {
+        run.rows = min_i64(run.block_rows, request->m - run.row);
+        status = heed_schedule_run(exec, run.workers, ceil_div(run.rows, LOAD_ROWS), load_rows, &run);
+        if (status == HEED_OK)
+            status = heed_schedule_run(exec, run.workers, ceil_div(run.rows, run.task_rows) * run.column_tasks, multiply, &run);
+    }
+    return status;
+}
