@@ -51,8 +51,9 @@ const char *heed_error_message(void);
  * for each i in [0, count), on any threads, at once or one after another, and return when all have returned.  A small problem
  * stays on the calling thread either way and wakes nobody. */
 struct heed_exec {
-    int threads;     /* workers to use; 0: as many as OpenMP or the pool offers.  May exceed the CPUs; at most 1024 */
-    const char *isa; /* "avx512", "avx2", "scalarfma", "scalar", "neon"; NULL: HEED_ISA from the environment, else the best */
+    int threads; /* workers to use; 0: as many as OpenMP or the pool offers.  May exceed the CPUs; at most 1024 */
+    /* "amx", "avx512", "avx2", "scalarfma", "scalar", "neon"; NULL: HEED_ISA from the environment, else the best */
+    const char *isa;
     void *pool;
     int (*num_threads)(void *pool);
     void (*run)(void *pool, int count, void (*task)(void *context, int index), void *context);
@@ -210,10 +211,12 @@ int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);
 /* In which numbers products are computed; sums are floats always. */
 enum heed_compute {
     HEED_COMPUTE_F32 = 0,
-    HEED_COMPUTE_BF16, /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
-                          than 2^-126 are 0, as bf16 instructions have it */
-    HEED_COMPUTE_BF16_AMX /* matrix products and linear layers only: the same, but summed as Intel's AMX sums 32 products, so that
-                             it can; the same bits without it */
+    HEED_COMPUTE_BF16,    /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
+                             than 2^-126 are 0, as bf16 instructions have it */
+    HEED_COMPUTE_BF16_AMX /* for heed_gemm and heed_linear: the same, but summed 32 products at a time as AMX does (tdpbf16ps,
+                             Intel's Software Developer's Manual, volume 2), which is some ten times as fast where there is one,
+                             with more than some 16 rows, and slower than HEED_COMPUTE_BF16 elsewhere.  The first such call asks
+                             Linux for AMX, for all threads of the process */
 };
 
 /* output = softmax(score) value, per batch and head (Vaswani et al. 2017, section 3.2.1), with score = softcap(scale * query key^T)

@@ -1,9 +1,8 @@
 /* heed_gemm in HEED_COMPUTE_BF16_AMX: dots of a table's own kind, by AMX or by what stands in for it.
  *
- * AMX multiplies 16 times as fast as fma but reads memory no faster, so that factors are to be arranged once and used often: as
- * many rows of a as fit some MiB by all workers together; then each task goes through blocks of b of 256 columns, which half of L2
- * holds, and multiplies them with one strip of a's rows after another, a strip's HEED_DOT x 16 of k staying in L1 for all columns.
- */
+ * AMX multiplies 16 times as fast as fma but reads memory no faster, so factors are to be arranged once and used often: of a as
+ * many rows as take some MiB, by all workers together; then each task goes through blocks of b of 256 columns, which half of L2
+ * holds, and multiplies each with one strip of rows after another. */
 #include "gemm_dots.h"
 
 #include "cache_sizes.h"
@@ -15,9 +14,10 @@
 
 enum {
     BLOCK_COLUMNS = 4 * HEED_PANEL,
+    LD_SUMS = BLOCK_COLUMNS + HEED_LINE, /* rows of sums in different sets of L1 */
+    BLOCK_K_LEAST = 512,
     BLOCK_K_MOST = 2048,
-    STRIP_K = 16 * HEED_DOT, /* 32 KiB of a strip of AMX */
-    A_FLOATS = 1 << 21,      /* of a, arranged at a time, if that is rows enough */
+    A_FLOATS = 1 << 21, /* of a, arranged at a time, if that is rows enough */
     BLOCK_ROWS_LEAST = 512,
     TASKS_PER_WORKER = 3,
     TASK_ROWS_LEAST = 128, /* fewer are multiplied as quickly as b is arranged */
@@ -68,7 +68,7 @@ static void plan_workspace(struct dots_run *run) {
     const int64_t strip = request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0, source = has_source ? run->block_k * HEED_PANEL : 0;
     run->panel_floats = HEED_PANEL / run->dots->elements * run->block_k;
     run->sums_at = run->panel_floats * columns / HEED_PANEL;
-    run->source_at = run->sums_at + BLOCK_COLUMNS * (run->k > run->block_k ? round_up(run->task_rows, tile_rows) : tile_rows);
+    run->source_at = run->sums_at + LD_SUMS * (run->k > run->block_k ? round_up(run->task_rows, tile_rows) : tile_rows);
     run->worker_floats = run->source_at + max_i64(source, strip);
 }
 
@@ -84,7 +84,7 @@ static struct dots_run plan(const struct heed_gemm *request, const struct heed_e
         .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .dots = usable_dots(kernels)};
     run.k = round_up(request->k, HEED_DOT);
     const int64_t in_cache = heed_cache_sizes().l2 / 2 / BLOCK_COLUMNS / (int64_t)sizeof(float) * run.dots->elements;
-    const int64_t most = max_i64(STRIP_K, min_i64(BLOCK_K_MOST, in_cache));
+    const int64_t most = max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
     run.block_k = round_up(ceil_div(run.k, ceil_div(run.k, most)), HEED_DOT);
     const int64_t block_rows = max_i64(BLOCK_ROWS_LEAST, A_FLOATS / row_floats(&run) / LOAD_ROWS * LOAD_ROWS);
     run.block_rows = min_i64(request->m, block_rows);
@@ -139,19 +139,16 @@ static void multiply_strip(const struct dots_block *block, int64_t i, int64_t ro
     const struct dots_run *run = block->run;
     const struct heed_dots *dots = run->dots;
     const float *a = run->a + (block->row + i) * row_floats(run);
-    for (int64_t p = 0; p < block->k; p += STRIP_K)
-        for (int64_t j = 0; j < block->columns; j += dots->tile_columns) {
-            const float *panel = block->b + j / HEED_PANEL * run->panel_floats + p * (HEED_PANEL / dots->elements);
-            dots->tile(&(struct heed_dot_tile){.rows = (int)rows,
-                                               .columns = (int)min_i64(dots->tile_columns, block->columns - j),
-                                               .k = min_i64(STRIP_K, block->k - p),
-                                               .a = a + (block->start + p) * dots->a_step,
-                                               .lda = row_floats(run),
-                                               .b = panel + j % HEED_PANEL * dots->b_step,
-                                               .continues = block->start + p > 0,
-                                               .sums = sums + j,
-                                               .ldsums = BLOCK_COLUMNS});
-        }
+    for (int64_t j = 0; j < block->columns; j += dots->tile_columns)
+        dots->tile(&(struct heed_dot_tile){.rows = (int)rows,
+                                           .columns = (int)min_i64(dots->tile_columns, block->columns - j),
+                                           .k = block->k,
+                                           .a = a + block->start * dots->a_step,
+                                           .lda = row_floats(run),
+                                           .b = block->b + j / HEED_PANEL * run->panel_floats + j % HEED_PANEL * dots->b_step,
+                                           .continues = block->start > 0,
+                                           .sums = sums + j,
+                                           .ldsums = LD_SUMS});
 }
 
 static void multiply_block(const struct dots_block *block) {
@@ -160,13 +157,26 @@ static void multiply_block(const struct dots_block *block) {
     const int64_t tile_rows = run->dots->tile_rows;
     for (int64_t i = 0; i < block->rows; i += tile_rows) {
         const int64_t rows = min_i64(tile_rows, block->rows - i);
-        float *sums = block->sums + (one ? 0 : i * BLOCK_COLUMNS);
+        float *sums = block->sums + (one ? 0 : i * LD_SUMS);
         multiply_strip(block, i, rows, sums);
         if (last)
             heed_gemm_finish(
                 run->request, run->epilogue, run->kernels,
-                &(struct heed_gemm_sums){run->row + block->row + i, rows, block->column, block->columns, sums, BLOCK_COLUMNS});
+                &(struct heed_gemm_sums){run->row + block->row + i, rows, block->column, block->columns, sums, LD_SUMS});
     }
+}
+
+/* Between these nothing of the caller's runs, which may have other uses for the tiles. */
+static void load_and_multiply(const struct dots_block *block) {
+    const struct heed_dots *dots = block->run->dots;
+    heed_fp_flush(true);
+    if (dots->begin)
+        dots->begin();
+    load_b(block);
+    multiply_block(block);
+    if (dots->end)
+        dots->end();
+    heed_fp_flush(false);
 }
 
 /* False: cancelled. */
@@ -178,8 +188,7 @@ static bool multiply_columns(struct dots_block *block, int64_t end) {
             if (heed_exec_cancelled(run->exec))
                 return false;
             block->k = min_i64(run->block_k, run->k - block->start);
-            load_b(block);
-            multiply_block(block);
+            load_and_multiply(block);
         }
     }
     return true;
@@ -187,7 +196,6 @@ static bool multiply_columns(struct dots_block *block, int64_t end) {
 
 static bool multiply(void *context, int64_t task, int worker) {
     const struct dots_run *run = context;
-    const struct heed_dots *dots = run->dots;
     float *workspace = run->workspace + worker * run->worker_floats;
     const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
     struct dots_block block = {.run = run,
@@ -197,14 +205,7 @@ static bool multiply(void *context, int64_t task, int worker) {
                                .b = workspace,
                                .sums = workspace + run->sums_at,
                                .source = workspace + run->source_at};
-    heed_fp_flush(true);
-    if (dots->begin)
-        dots->begin();
-    const bool done = multiply_columns(&block, min_i64(run->request->n, column + run->task_columns));
-    if (dots->end)
-        dots->end();
-    heed_fp_flush(false);
-    return done;
+    return multiply_columns(&block, min_i64(run->request->n, column + run->task_columns));
 }
 
 int64_t heed_gemm_dots_floats(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels) {

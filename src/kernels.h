@@ -256,7 +256,7 @@ struct heed_dots {
     /* Whether the operating system lets this process use the tiles: if not, the dots of `otherwise` do.  NULL: it does. */
     bool (*permitted)(void);
     const struct heed_kernels *otherwise;
-    /* Around all that a worker does with tiles.  NULL: nothing. */
+    /* Around tiles, on each thread.  NULL: nothing. */
     void (*begin)(void);
     void (*end)(void);
     /* x[i][p] for p < k, and x[p][j] for p < k, j < columns; of b's other columns up to HEED_PANEL anything. */

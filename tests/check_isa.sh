@@ -22,9 +22,10 @@ $found"
     done
 }
 # Every AVX instruction begins with v, and no other instruction that a compiler emits does.
-baseline=$(find "$build/obj/src" "$build/obj/arch" -name '*.o' ! -name scalarfma.o ! -name 'avx*.o' ! -path '*/reference/*')
+baseline=$(find "$build/obj/src" "$build/obj/arch" -name '*.o' ! -name scalarfma.o ! -name 'avx*.o' ! -name amx.o ! -path '*/reference/*')
 # shellcheck disable=SC2086
 forbid '^v' $baseline
+forbid '%tmm|^ldtilecfg|^vcvtne|^vdpbf16' "$build/obj/arch/x86/avx512.o"
 forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o"
 
 # inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "name: from-to fma stack",

@@ -29,7 +29,7 @@ START_TEST(test_api_linear_refuses) {
     REFUSED(linear, r.weights.packed = misaligned(memory), "weights.packed", "align");
     REFUSED(linear, r.weights.bias = misaligned(memory), "weights.bias", "align");
     REFUSED(linear, r.weights.bias = memory + 114, "weights.bias", "overlap");
-    REFUSED(linear, r.compute = (enum heed_compute)2, "compute", "2");
+    REFUSED(linear, r.compute = (enum heed_compute)3, "compute", "3");
     REFUSED(linear, r.activation = (enum heed_activation)5, "activation", "5");
     REFUSED(linear, r.input.data = NULL, "input", "NULL");
     REFUSED(linear, r.input.token_stride = 3, "input.token_stride", "3");

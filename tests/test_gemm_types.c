@@ -49,6 +49,8 @@ static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
         *sizes[i] = kind == 0 ? edges[rng_range(rng, 0, 8)] : rng_range(rng, 1, kind == 1 ? 160 : 70);
     if (kind >= 3) /* few rows */
         g->m = rng_range(rng, 1, 14), g->k = rng_range(rng, 1, 400);
+    if (kind == 5 && rng_range(rng, 0, 3) == 0) /* several blocks of k, in any kind of arithmetic */
+        g->m = rng_range(rng, 1, 3), g->n = rng_range(rng, 1, 70), g->k = rng_range(rng, 2000, 5000);
     if (g->m * g->n * g->k > 3000000)
         g->m = 1;
 }
@@ -135,6 +137,26 @@ static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute
     return type == HEED_F16 && compute != HEED_COMPUTE_F32 && !f16_ignores_flushing() ? HEED_BF16 : type;
 }
 
+/* Factors and what is wanted of them. */
+static void fill_product(struct rng *rng, struct product *p) {
+    const struct heed_gemm *g = &p->request;
+    p->a = new_values(rng, g->a_type, g->m * g->k);
+    if (is_of_bytes(g->b_type))
+        make_bytes(rng, p, g->k * g->n);
+    else
+        p->b = new_values(rng, g->b_type, g->k * g->n);
+    p->c = new_values(rng, g->c_type, g->m * g->n);
+    p->want = new_floats(g->m * g->n);
+    (g->compute == HEED_COMPUTE_F32 ? want_floats : want_rounded)(p);
+}
+
+static void free_product(struct product *p) {
+    float *const all[] = {p->a, p->b, p->c, p->want, p->scales};
+    for (int i = 0; i < 5; i++)
+        free(all[i]);
+    free(p->bytes);
+}
+
 static struct product new_product(struct rng *rng) {
     static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY, -0x1p-130f};
     const enum heed_compute compute = (enum heed_compute)rng_range(rng, HEED_COMPUTE_F32, HEED_COMPUTE_BF16_AMX);
@@ -153,14 +175,7 @@ static struct product new_product(struct rng *rng) {
         g->transpose_b = true;
         g->k = round_up(g->k, TYPE_BLOCK);
     }
-    p.a = new_values(rng, g->a_type, g->m * g->k);
-    if (is_of_bytes(g->b_type))
-        make_bytes(rng, &p, g->k * g->n);
-    else
-        p.b = new_values(rng, g->b_type, g->k * g->n);
-    p.c = new_values(rng, g->c_type, g->m * g->n);
-    p.want = new_floats(g->m * g->n);
-    (compute == HEED_COMPUTE_F32 ? want_floats : want_rounded)(&p);
+    fill_product(rng, &p);
     return p;
 }
 
@@ -210,11 +225,20 @@ START_TEST(test_gemm_types_same_bits) {
         for (int i = 0; heed_kernels_usable(i); i++)
             for (int packed = 0; packed < 2; packed++)
                 run(&p, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)}, packed, &rng);
-        float *const all[] = {p.a, p.b, p.c, p.want, p.scales};
-        for (int i = 0; i < 5; i++)
-            free(all[i]);
-        free(p.bytes);
+        free_product(&p);
     }
+}
+END_TEST
+
+/* So long rows of a that all of them are not arranged at a time. */
+START_TEST(test_gemm_types_many_rows) {
+    struct rng rng = rng_for("gemm types many rows", 0);
+    struct product p = {
+        .request = {.m = 530, .n = 3, .k = 8190, .alpha = 1, .b_type = HEED_BF16, .compute = HEED_COMPUTE_BF16_AMX}};
+    fill_product(&rng, &p);
+    for (int i = 0; heed_kernels_usable(i); i++)
+        run(&p, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = i + 1}, i % 2, &rng);
+    free_product(&p);
 }
 END_TEST
 
@@ -252,6 +276,8 @@ Suite *gemm_types_suite(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_gemm_types_same_bits, 0, test_quick() ? 1 : 3);
     tcase_add_test(tests, test_gemm_types_packed_layout);
+    if (!test_quick())
+        tcase_add_test(tests, test_gemm_types_many_rows);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -89,21 +89,34 @@ static void load_b(const void *x, enum heed_type type, int64_t ldx, int64_t k, i
     WITH_STORED_TYPE(type, load_b_of(TYPE, x, ldx, k, columns, y));
 }
 
+enum {
+    FLOATS = REGISTER * REGISTER,
+    A_FLOATS = FLOATS,
+    B_FLOATS = HEED_PANEL * HEED_DOT / 2
+}; /* of a register, and from one dot to the next */
+
+/* What will be loaded in two steps' time, into L1.  Left alone the loads wait for L2: products of 1024 x 1024 x 1024 take 1.35
+ * times as long. */
+INLINE void fetch(const float *data) { UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(data + i * REGISTER, 0, 3); }
+
 /* Registers: sums 0 to 3, two by two; rows of a 4 and 5; columns of b 6 and 7. */
 INLINE void multiply(const bool tall, const bool wide, const struct heed_dot_tile *tile) {
-    enum { A_FLOATS = REGISTER * REGISTER, B_FLOATS = HEED_PANEL * HEED_DOT / 2 };
     const float *a = tile->a, *b = tile->b;
     NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_DOT) {
         _tile_loadd(4, a, ROW_BYTES);
         _tile_loadd(6, b, ROW_BYTES);
+        fetch(b + 2 * B_FLOATS);
         _tile_dpbf16ps(0, 4, 6);
         if (wide) {
-            _tile_loadd(7, b + REGISTER * REGISTER, ROW_BYTES);
+            fetch(b + 2 * B_FLOATS + FLOATS);
+            _tile_loadd(7, b + FLOATS, ROW_BYTES);
             _tile_dpbf16ps(1, 4, 7);
         }
         if (tall) {
             _tile_loadd(5, a + REGISTER * tile->lda, ROW_BYTES);
+            fetch(a + 2 * A_FLOATS);
             _tile_dpbf16ps(2, 5, 6);
+            fetch(a + 2 * A_FLOATS + REGISTER * tile->lda);
         }
         if (tall && wide)
             _tile_dpbf16ps(3, 5, 7);

@@ -8,6 +8,7 @@
 #define TABLE_REQUIRES (HEED_CPU_AVX512 | HEED_CPU_AVX2 | HEED_CPU_FMA)
 #include "kernels/table.h"
 
+/* A processor with AMX has these too, and other dots. */
 #include "config.h"
 #if HEED_HAVE_AMX
 extern const struct heed_dots heed_dots_amx;
