@@ -144,8 +144,12 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
         .ldc = run->block_columns,
         .next_a = last_rows ? NULL : block->a + (i + rows) * block->lda,
     };
-    if (last && !finishes)
-        heed_gemm_fetch_finish(request, run->epilogue, block->row + i, block->column + j, &tile);
+    if (last && !finishes) {
+        const struct heed_gemm_finish_place next =
+            heed_gemm_finish_at(request, run->epilogue, block->row + i, rows, block->column + j);
+        tile.next_c = next.data;
+        tile.ldnext_c = next.ld;
+    }
     if (last) {
         tile.c = finishes ? (float *)request->c + (block->row + i) * request->ldc + block->column + j : block->c;
         tile.ldc = finishes ? request->ldc : HEED_PANEL;

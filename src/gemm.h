@@ -76,9 +76,13 @@ struct heed_gemm_rows {
 struct heed_gemm_rows heed_gemm_rows_of_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column,
                                           int columns, int64_t start, int64_t k, float *scratch);
 
-/* Has the tile fetch what heed_gemm_finish will read or write of its rows from here on. */
-void heed_gemm_fetch_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, int64_t row, int64_t column,
-                            struct heed_gemm_tile *tile);
+/* What heed_gemm_finish will read or write of so many rows, `ld` bytes apart, from here on: to be fetched. */
+struct heed_gemm_finish_place {
+    const char *data;
+    int64_t ld;
+};
+struct heed_gemm_finish_place heed_gemm_finish_at(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
+                                                  int64_t row, int64_t rows, int64_t column);
 /* Sums of products: of rows and columns of c. */
 struct heed_gemm_sums {
     int64_t row, rows, column, columns;

@@ -134,21 +134,45 @@ static void load_b(const struct dots_block *block) {
     }
 }
 
+/* Tiles of a strip fetch the next one, each a part of it, and what becomes of their sums. */
+static void fetch_with_tiles(const struct dots_block *block, int64_t i, int64_t rows, struct heed_dot_tile *tile) {
+    const struct dots_run *run = block->run;
+    const int64_t dots = block->k / HEED_DOT, strip = run->dots->tile_rows * row_floats(run);
+    const int64_t tiles = ceil_div(block->columns, run->dots->tile_columns);
+    if (i + rows < block->rows) {
+        tile->next = (const char *)(tile->a + strip);
+        tile->next_lines = (int)ceil_div(strip / HEED_LINE, tiles * dots);
+    }
+    if (block->start + block->k == run->k) {
+        const struct heed_gemm_finish_place place =
+            heed_gemm_finish_at(run->request, run->epilogue, run->row + block->row + i, rows, block->column);
+        tile->next_c = place.data;
+        tile->ldnext_c = place.ld;
+        tile->next_c_rows = (int)ceil_div(rows, dots);
+    }
+}
+
 /* Rows [i, i + rows) of the block. */
 static void multiply_strip(const struct dots_block *block, int64_t i, int64_t rows, float *sums) {
     const struct dots_run *run = block->run;
     const struct heed_dots *dots = run->dots;
-    const float *a = run->a + (block->row + i) * row_floats(run);
-    for (int64_t j = 0; j < block->columns; j += dots->tile_columns)
-        dots->tile(&(struct heed_dot_tile){.rows = (int)rows,
-                                           .columns = (int)min_i64(dots->tile_columns, block->columns - j),
-                                           .k = block->k,
-                                           .a = a + block->start * dots->a_step,
-                                           .lda = row_floats(run),
-                                           .b = block->b + j / HEED_PANEL * run->panel_floats + j % HEED_PANEL * dots->b_step,
-                                           .continues = block->start > 0,
-                                           .sums = sums + j,
-                                           .ldsums = LD_SUMS});
+    struct heed_dot_tile tile = {.rows = (int)rows,
+                                 .k = block->k,
+                                 .a = run->a + (block->row + i) * row_floats(run) + block->start * dots->a_step,
+                                 .lda = row_floats(run),
+                                 .continues = block->start > 0,
+                                 .ldsums = LD_SUMS};
+    fetch_with_tiles(block, i, rows, &tile);
+    for (int64_t j = 0; j < block->columns; j += dots->tile_columns) {
+        tile.columns = (int)min_i64(dots->tile_columns, block->columns - j);
+        tile.b = block->b + j / HEED_PANEL * run->panel_floats + j % HEED_PANEL * dots->b_step;
+        tile.sums = sums + j;
+        dots->tile(&tile);
+        if (tile.next)
+            tile.next += tile.next_lines * (block->k / HEED_DOT) * HEED_LINE * (int64_t)sizeof(float);
+        if (tile.next_c)
+            tile.next_c += type_span(run->request->c_type, dots->tile_columns);
+    }
 }
 
 static void multiply_block(const struct dots_block *block) {

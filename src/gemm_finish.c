@@ -14,18 +14,19 @@ static struct heed_source source_at(const struct heed_input *input, int64_t row,
 }
 
 /* Stores can wait, so of several matrices it is one that is read; often it is c itself. */
-void heed_gemm_fetch_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, int64_t row, int64_t column,
-                            struct heed_gemm_tile *tile) {
+struct heed_gemm_finish_place heed_gemm_finish_at(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
+                                                  int64_t row, int64_t rows, int64_t column) {
     struct heed_input at = {.data = request->c, .type = request->c_type, .token_stride = request->ldc};
     if (epilogue && epilogue->gate.data)
         at = epilogue->gate;
     else if (epilogue && epilogue->residual.data)
         at = epilogue->residual;
-    tile->next_c = source_at(&at, row, column).data;
-    tile->ldnext_c = tile->rows > 1 ? type_span(at.type, at.token_stride) : 0; /* that of a single row may be any number */
+    const int64_t ld = rows > 1 ? type_span(at.type, at.token_stride) : 0; /* that of a single row may be any number */
+    return (struct heed_gemm_finish_place){source_at(&at, row, column).data, ld};
 }
 
-/* Only products have numbers below 2^-126 be 0, and only in pairs: what follows them are floats like any. */
+/* Only products have numbers below 2^-126 be 0, and only where they round to bf16: what follows them are floats
+ * like any. */
 static void finish_epilogue(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
                             const struct heed_kernels *kernels, const struct heed_gemm_sums *sums) {
     if (heed_gemm_rounds(request))

@@ -231,7 +231,9 @@ struct heed_activation_row {
 
 /* A tile of sums of dots: sums[i][j], from what it is if `continues`, else from 0, takes in a's row i times b's column j for p =
  * 0..k-1, as load_a and load_b arrange them; k is a multiple of HEED_DOT.  lda: floats from a row to the next.  Of a, b and sums
- * all that a whole tile would have may be read, and of sums written; what is beyond rows and columns may be anything. */
+ * all that a whole tile would have may be read, and of sums written; what is beyond rows and columns may be anything.
+ * Advice: for each HEED_DOT of k next_lines cache lines from `next` on, one after another, are fetched into L2, and of what will
+ * be written of next_c, of as many rows and columns, ldnext_c bytes apart, next_c_rows rows. */
 struct heed_dot_tile {
     int rows, columns;
     int64_t k;
@@ -241,6 +243,9 @@ struct heed_dot_tile {
     bool continues;
     float *sums;
     int64_t ldsums;
+    const char *next, *next_c;
+    int64_t ldnext_c;
+    int next_lines, next_c_rows;
 };
 
 /* Products in HEED_COMPUTE_BF16_AMX: a sum takes in HEED_DOT elements of k at a time, sum + (even + odd), where even and odd are

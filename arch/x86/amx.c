@@ -89,11 +89,8 @@ static void load_b(const void *x, enum heed_type type, int64_t ldx, int64_t k, i
     WITH_STORED_TYPE(type, load_b_of(TYPE, x, ldx, k, columns, y));
 }
 
-enum {
-    FLOATS = REGISTER * REGISTER,
-    A_FLOATS = FLOATS,
-    B_FLOATS = HEED_PANEL * HEED_DOT / 2
-}; /* of a register, and from one dot to the next */
+/* Floats from one dot to the next: of a a register, of b those of a panel. */
+enum { A_STEP = REGISTER * REGISTER, B_STEP = HEED_PANEL / REGISTER * A_STEP };
 
 /* What will be loaded in two steps' time, into L1.  Left alone the loads wait for L2: products of 1024 x 1024 x 1024 take 1.35
  * times as long. */
@@ -102,26 +99,32 @@ INLINE void fetch(const float *data) { UNROLL for (int i = 0; i < REGISTER; i++)
 /* Registers: sums 0 to 3, two by two; rows of a 4 and 5; columns of b 6 and 7. */
 INLINE void multiply(const bool tall, const bool wide, const struct heed_dot_tile *tile) {
     const float *a = tile->a, *b = tile->b;
+    const char *next = tile->next, *c = tile->next_c;
     NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_DOT) {
         _tile_loadd(4, a, ROW_BYTES);
         _tile_loadd(6, b, ROW_BYTES);
-        fetch(b + 2 * B_FLOATS);
+        fetch(b + 2 * B_STEP);
         _tile_dpbf16ps(0, 4, 6);
         if (wide) {
-            fetch(b + 2 * B_FLOATS + FLOATS);
-            _tile_loadd(7, b + FLOATS, ROW_BYTES);
+            fetch(b + 2 * B_STEP + A_STEP);
+            _tile_loadd(7, b + A_STEP, ROW_BYTES);
             _tile_dpbf16ps(1, 4, 7);
         }
         if (tall) {
             _tile_loadd(5, a + REGISTER * tile->lda, ROW_BYTES);
-            fetch(a + 2 * A_FLOATS);
+            fetch(a + 2 * A_STEP);
             _tile_dpbf16ps(2, 5, 6);
-            fetch(a + 2 * A_FLOATS + REGISTER * tile->lda);
+            fetch(a + 2 * A_STEP + REGISTER * tile->lda);
         }
         if (tall && wide)
             _tile_dpbf16ps(3, 5, 7);
-        a += A_FLOATS;
-        b += B_FLOATS;
+        NO_UNROLL for (int i = 0; i < tile->next_lines; i++, next += ROW_BYTES) __builtin_prefetch(next, 0, 2);
+        NO_UNROLL for (int i = 0; i < tile->next_c_rows; i++, c += tile->ldnext_c) {
+            __builtin_prefetch(c, 1, 2);
+            __builtin_prefetch(c + ROW_BYTES, 1, 2);
+        }
+        a += A_STEP;
+        b += B_STEP;
     }
 }
 
