@@ -17,6 +17,7 @@ enum {
     LD_SUMS = BLOCK_COLUMNS + HEED_LINE, /* rows of sums in different sets of L1 */
     BLOCK_K_LEAST = 512,
     BLOCK_K_MOST = 2048,
+    FEW_ROWS_K = 256,   /* where b is used once or twice, a panel of it is arranged in L1 */
     A_FLOATS = 1 << 21, /* of a, arranged at a time, if that is rows enough */
     BLOCK_ROWS_LEAST = 512,
     TASKS_PER_WORKER = 3,
@@ -31,11 +32,11 @@ struct dots_run {
     const struct heed_kernels *kernels;
     const struct heed_dots *dots;
     int workers;
-    int64_t k, block_k, block_rows; /* k: rounded up to HEED_DOT */
-    int64_t row, rows;              /* of the block of a that is arranged now */
+    int64_t k, block_k, block_rows, block_columns; /* k: rounded up to HEED_DOT */
+    int64_t row, rows;                             /* of the block of a that is arranged now */
     int64_t task_rows, task_columns, column_tasks;
-    int64_t panel_floats, sums_at, source_at,
-        worker_floats; /* a worker's workspace: a block of b, sums, what b's panel is made of */
+    /* A worker's workspace: a block of b, sums, what b's panel is made of. */
+    int64_t panel_floats, sums_at, source_at, worker_floats;
     float *a, *workspace;
 };
 
@@ -63,19 +64,27 @@ static void plan_tasks(struct dots_run *run) {
 
 static void plan_workspace(struct dots_run *run) {
     const struct heed_gemm *request = run->request;
-    const int64_t columns = min_i64(BLOCK_COLUMNS, round_up(request->n, HEED_PANEL)), tile_rows = run->dots->tile_rows;
+    const int64_t tile_rows = run->dots->tile_rows;
     const bool has_source = request->packed_b ? type_has_blocks(request->b_type) : request->transpose_b;
     const int64_t strip = request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0, source = has_source ? run->block_k * HEED_PANEL : 0;
     run->panel_floats = HEED_PANEL / run->dots->elements * run->block_k;
-    run->sums_at = run->panel_floats * columns / HEED_PANEL;
+    run->sums_at = run->panel_floats * run->block_columns / HEED_PANEL;
     run->source_at = run->sums_at + LD_SUMS * (run->k > run->block_k ? round_up(run->task_rows, tile_rows) : tile_rows);
     run->worker_floats = run->source_at + max_i64(source, strip);
 }
 
 static int64_t row_floats(const struct dots_run *run) { return run->k / run->dots->elements; }
 
-static int64_t a_floats(const struct dots_run *run) {
-    return workspace_round(round_up(run->block_rows, LOAD_ROWS) * row_floats(run));
+static int64_t a_floats(const struct dots_run *run) { return round_up(run->block_rows, LOAD_ROWS) * row_floats(run); }
+
+static void plan_blocks(struct dots_run *run) {
+    const struct heed_gemm *request = run->request;
+    const bool few = request->m <= run->dots->tile_rows;
+    const int64_t in_cache = heed_cache_sizes().l2 / 2 / BLOCK_COLUMNS / (int64_t)sizeof(float) * run->dots->elements;
+    const int64_t most = few ? FEW_ROWS_K : max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
+    run->block_k = round_up(ceil_div(run->k, ceil_div(run->k, most)), HEED_DOT);
+    run->block_columns = few ? HEED_PANEL : min_i64(BLOCK_COLUMNS, round_up(request->n, HEED_PANEL));
+    run->block_rows = min_i64(request->m, max_i64(BLOCK_ROWS_LEAST, round_up(A_FLOATS / row_floats(run), LOAD_ROWS)));
 }
 
 static struct dots_run plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
@@ -83,11 +92,7 @@ static struct dots_run plan(const struct heed_gemm *request, const struct heed_e
     struct dots_run run = {
         .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .dots = usable_dots(kernels)};
     run.k = round_up(request->k, HEED_DOT);
-    const int64_t in_cache = heed_cache_sizes().l2 / 2 / BLOCK_COLUMNS / (int64_t)sizeof(float) * run.dots->elements;
-    const int64_t most = max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
-    run.block_k = round_up(ceil_div(run.k, ceil_div(run.k, most)), HEED_DOT);
-    const int64_t block_rows = max_i64(BLOCK_ROWS_LEAST, A_FLOATS / row_floats(&run) / LOAD_ROWS * LOAD_ROWS);
-    run.block_rows = min_i64(request->m, block_rows);
+    plan_blocks(&run);
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)run.k / run.dots->elements;
     const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
     run.workers = heed_schedule_workers(exec, INT64_MAX, work);
@@ -207,7 +212,7 @@ static void load_and_multiply(const struct dots_block *block) {
 static bool multiply_columns(struct dots_block *block, int64_t end) {
     const struct dots_run *run = block->run;
     for (; block->column < end; block->column += block->columns) {
-        block->columns = min_i64(BLOCK_COLUMNS, end - block->column);
+        block->columns = min_i64(run->block_columns, end - block->column);
         for (block->start = 0; block->start < run->k; block->start += block->k) {
             if (heed_exec_cancelled(run->exec))
                 return false;
@@ -234,6 +239,8 @@ static bool multiply(void *context, int64_t task, int worker) {
 
 int64_t heed_gemm_dots_floats(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels) {
     const struct dots_run run = plan(request, NULL, exec, kernels);
+    if (row_floats(&run) > INT64_MAX >> 12) /* many of them might overflow, and no machine has the memory for one */
+        return INT64_MAX / HEED_WORKSPACE_ALIGN;
     return a_floats(&run) + run.workers * run.worker_floats;
 }
 

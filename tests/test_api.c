@@ -282,6 +282,13 @@ START_TEST(test_api_out_of_memory) {
     a.value = (struct heed_input){at((uintptr_t)1 << 42), 0, 0, 0, HEED_F32};
     a.output = (struct heed_output){at((uintptr_t)1 << 43), 1, 1, 1, HEED_F32};
     ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.threads = 1024}), HEED_OUT_OF_MEMORY);
+    struct heed_gemm g = {.m = 1, .n = 1, .transpose_b = true, .alpha = 1, .a_type = HEED_BF16, .b_type = HEED_BF16};
+    g.k = g.lda = g.ldb = (int64_t)1 << 58, g.ldc = 1;
+    g.a = at((uintptr_t)1 << 60), g.b = at((uintptr_t)1 << 61), g.c = at((uintptr_t)1 << 40);
+    for (enum heed_compute compute = HEED_COMPUTE_F32; compute <= HEED_COMPUTE_BF16_AMX; compute++) {
+        g.compute = compute;
+        ck_assert_msg(heed_gemm(&g, NULL) == HEED_OUT_OF_MEMORY, "%s", heed_error_message());
+    }
     ck_assert_ptr_nonnull(strstr(heed_error_message(), "no memory"));
 }
 END_TEST
