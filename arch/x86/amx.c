@@ -1,5 +1,5 @@
 /* HEED_COMPUTE_BF16_AMX on AMX: tdpbf16ps multiplies 16 rows of a with 16 columns of b, over HEED_DOT elements of k, in 16 cycles,
- * where fma takes 512.  All other kernels of its table are those for AVX-512. */
+ * where fma takes 256.  All other kernels of its table are those for AVX-512. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <string.h>
