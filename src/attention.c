@@ -21,10 +21,11 @@ static float *worker_part(const struct attention_run *run, int worker) {
 typedef bool attention_task(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
 
 static bool run_task(attention_task *fn, const struct attention_run *run, int64_t task, int worker) {
-    if (run->plan->pairs)
+    const bool flushes = run->plan->request->compute != HEED_COMPUTE_F32;
+    if (flushes)
         heed_fp_flush(true);
     const bool done = fn(run->plan, task, run->workspace, worker_part(run, worker));
-    if (run->plan->pairs)
+    if (flushes)
         heed_fp_flush(false);
     return done;
 }

@@ -14,8 +14,9 @@
 #include "kv_cache.h"
 
 enum {
-    HEED_ATTENTION_SUBROWS = 24, /* rows whose scores with one chunk are held at once: 24 KiB, half an L1; whole tiles */
-    HEED_MAX_BUCKETS = 512       /* of the relative bias */
+    HEED_ATTENTION_SUBROWS =
+        24,                /* rows whose scores with one chunk are held at once: 24 KiB, half an L1; whole tiles, but of AMX */
+    HEED_MAX_BUCKETS = 512 /* of the relative bias */
 };
 
 /* One sequence of the batch.  Keys are numbered from the first one of this call. */
@@ -63,6 +64,8 @@ struct attention_layout {
     int64_t chunk_max, chunk_sum, keep_old, take_new; /* [SUBROWS] */
     int64_t begins, ends;                             /* [SUBROWS], int */
     int64_t chunk_output;                             /* [SUBROWS][output_ld], where states are kept apart */
+    int64_t weights;                                  /* [SUBROWS][256] as dots have them */
+    int64_t source;                                   /* what dots arrange: [SUBROWS][head_dim], or [64], or [32][value_dim] */
     int64_t term;                                     /* [256]: what is added to one row of scores */
     int64_t relative;                                 /* [group][relative_keys]: bias by distance */
     int64_t mass;                                     /* [group][256] */
@@ -88,7 +91,10 @@ struct attention_plan {
     bool is_thin;                       /* few rows, all of a head in one block */
     bool pack_keys, pack_values;
     bool pairs;                          /* products of bf16 pairs: queries, keys, weights and values are arranged for them */
-    int64_t depth;                       /* of queries and keys, as the kernels see them */
+    const struct heed_dots *dots;        /* products in HEED_COMPUTE_BF16_AMX; NULL: another kind */
+    int64_t value_panel;                 /* floats of 64 columns of a chunk's values, as dots have them */
+    int64_t depth;                       /* of queries and keys, as the kernels see them: floats */
+    int subrows;                         /* rows that are computed at once: SUBROWS, or more where a tile has more */
     enum heed_type key_type, value_type; /* as they are stored */
     struct kv_layout cache;
     int64_t group;

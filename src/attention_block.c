@@ -12,9 +12,8 @@
 #include "merge.h"
 #include "schedule.h"
 
-/* Where a view's row for this row of the block begins, in elements. */
-static int64_t row_offset(const struct attention_block *block, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
-                          int64_t row) {
+int64_t heed_block_row_offset(const struct attention_block *block, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
+                              int64_t row) {
     const bool packed = block->plan->request->query_starts != NULL;
     const int64_t base = packed ? block->sequence.first_query * token_stride : block->sequence.batch * batch_stride;
     const struct attention_row of_head = heed_block_row(block, row);
@@ -23,17 +22,18 @@ static int64_t row_offset(const struct attention_block *block, int64_t batch_str
 
 const void *heed_block_query_row(const struct attention_block *block, int64_t row) {
     const struct heed_input *view = &block->plan->request->query;
-    return type_at(view->type, view->data, row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row));
+    return type_at(view->type, view->data,
+                   heed_block_row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row));
 }
 
 float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row) {
-    return (float *)view->data + row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row);
+    return (float *)view->data + heed_block_row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row);
 }
 
 float *heed_block_row_max_sum(const struct attention_block *block, float *shared, int64_t row) {
     const struct heed_attention *request = block->plan->request;
     const int64_t head_rows = request->query_tokens, batch_rows = request->num_heads * head_rows;
-    return shared + block->plan->layout.row_max_sum + 2 * row_offset(block, batch_rows, head_rows, 1, row);
+    return shared + block->plan->layout.row_max_sum + 2 * heed_block_row_offset(block, batch_rows, head_rows, 1, row);
 }
 
 static void place_arrays(struct attention_block *block, float *workspace) {
@@ -55,43 +55,46 @@ static void place_arrays(struct attention_block *block, float *workspace) {
     block->begins = (int *)(workspace + layout->begins);
     block->ends = (int *)(workspace + layout->ends);
     block->chunk_output = workspace + layout->chunk_output;
+    block->weights = workspace + layout->weights;
+    block->source = workspace + layout->source;
     block->term = workspace + layout->term;
     block->relative = workspace + layout->relative;
     block->mass = workspace + layout->mass;
 }
 
-/* How many rows from this one on lie one stride apart: all, or the query heads of one token. */
-static int64_t rows_apart(const struct attention_block *block, int64_t row) {
+int64_t heed_block_rows_apart(const struct attention_block *block, int64_t row) {
     const int64_t group = block->plan->group, left = block->rows - row;
     return group == 1 ? left : min_i64(left, group - (block->first + row) % group);
 }
 
 /* Queries as they meet the keys of a cache that has scales of channels. */
 static void multiply_by_channels(const struct attention_block *block, const float *scales, int64_t rows, const void *query,
-                                 int64_t stride, float *to) {
+                                 int64_t stride, float *to, int64_t ld) {
     const struct heed_attention *request = block->plan->request;
-    block->kernels->widen_rows(query, request->query.type, stride, rows, request->head_dim, to, block->plan->depth);
+    block->kernels->widen_rows(query, request->query.type, stride, rows, request->head_dim, to, ld);
     for (int64_t i = 0; i < rows; i++)
-        block->kernels->scale_row(to + i * block->plan->depth, request->head_dim, scales);
+        block->kernels->scale_row(to + i * ld, request->head_dim, scales);
 }
 
 void heed_block_load_queries(const struct attention_block *block, int64_t from, int64_t rows) {
     const struct heed_attention *request = block->plan->request;
     const struct heed_input *view = &request->query;
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, head_dim = request->head_dim;
-    const int64_t depth = block->plan->depth;
+    const int64_t ld = block->plan->dots ? head_dim : block->plan->depth;
+    float *to = block->plan->dots ? block->source : block->query + from * ld;
     const struct heed_kernels *kernels = block->kernels;
     const float *scales = request->cache ? kv_channel_scales(request->cache, block->kv_head) : NULL;
-    for (int64_t i = from, n; i < from + rows; i += n) {
+    for (int64_t i = from, n; i < from + rows; i += n, to += n * ld) {
         const void *query = heed_block_query_row(block, i);
-        float *to = block->query + i * depth;
-        n = min_i64(rows_apart(block, i), from + rows - i);
+        n = min_i64(heed_block_rows_apart(block, i), from + rows - i);
         if (scales)
-            multiply_by_channels(block, scales, n, query, stride, to);
+            multiply_by_channels(block, scales, n, query, stride, to, ld);
         (block->plan->pairs ? kernels->pair_queries : kernels->scale_rows)(scales ? to : query, scales ? HEED_F32 : view->type,
-                                                                           scales ? depth : stride, n, head_dim,
-                                                                           block->plan->query_factor, to, depth);
+                                                                           scales ? ld : stride, n, head_dim,
+                                                                           block->plan->query_factor, to, ld);
     }
+    if (block->plan->dots)
+        heed_block_arrange_queries(block, from, rows);
 }
 
 void heed_block_find(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows) {
@@ -174,6 +177,8 @@ static void score_panels(const struct attention_block *block, int64_t from, int 
 void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin)
         heed_block_score_thin(block, rows);
+    else if (block->plan->dots)
+        heed_block_score_dots(block, from, rows);
     else
         score_panels(block, from, rows);
     for (int i = 0; block->plan->has_passes && i < rows; i++)
@@ -201,9 +206,13 @@ static void scale_weights(const struct attention_block *block, int rows) {
 }
 
 /* The chunk's values, weighted: merged into the running output, or apart. */
-static void value_rows(const struct attention_block *block, int64_t from, int rows) {
+static void value_rows(struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin) {
         heed_block_weight_thin(block, rows);
+        return;
+    }
+    if (block->plan->dots) {
+        heed_block_weight_dots(block, rows);
         return;
     }
     const int64_t output_ld = block->plan->output_ld;
@@ -229,7 +238,7 @@ static void value_rows(const struct attention_block *block, int64_t from, int ro
 /* Rows [from, from + rows) of the block against the current chunk. */
 static void attend_rows(struct attention_block *block, float *shared, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
-    if (!heed_block_find_ranges(block, from, rows) && !plan->keeps_states)
+    if (!heed_block_find_ranges(block, from, rows) && plan->splits == 1 && !plan->request->states.output.data)
         return;
     heed_block_score(block, from, rows);
     store_weights(block, from, rows);
@@ -258,64 +267,6 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
         heed_block_keep_states(block, shared, from, rows);
 }
 
-static void fill(float *x, int64_t n, float value) {
-    for (int64_t i = 0; i < n; i++)
-        x[i] = value;
-}
-
-/* Fills what lies outside a row's range, which it returns, in a row of weights or scores. */
-static struct attention_range fill_unseen(const struct attention_block *block, const struct heed_output *view, int64_t row,
-                                          float value) {
-    struct attention_range range = heed_attention_range(block->plan->request, &block->sequence, heed_block_row(block, row).token);
-    float *to = heed_block_output_row(block, view, row);
-    if (range.begin >= range.end)
-        range = (struct attention_range){0, 0};
-    fill(to, range.begin, value);
-    fill(to + range.end, block->plan->columns - range.end, value);
-    return range;
-}
-
-static void finish_outputs(const struct attention_block *block, int64_t from, int64_t rows) {
-    const struct heed_output *view = &block->plan->request->output;
-    const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, ld = block->plan->output_ld;
-    for (int64_t i = from, n; view->data && i < from + rows; i += n) {
-        n = min_i64(rows_apart(block, i), from + rows - i);
-        const int64_t row = row_offset(block, view->batch_stride, view->head_stride, view->token_stride, i);
-        block->kernels->finish_rows(block->output + i * ld, ld, block->sum + i, n, block->plan->request->value_dim,
-                                    type_at_output(view->type, view->data, row), view->type, stride);
-    }
-}
-
-/* What is wanted of a row beside its output. */
-static void finish_row(const struct attention_block *block, float *shared, int64_t row) {
-    const struct heed_attention *request = block->plan->request;
-    const float max = block->max[row], sum = block->sum[row];
-    if (request->lse.data)
-        *heed_block_output_row(block, &request->lse, row) = heed_log_sum_exp(max, sum);
-    if (request->weights.data) {
-        const struct attention_range range = fill_unseen(block, &request->weights, row, 0.0f);
-        block->kernels->weights_row(heed_block_output_row(block, &request->weights, row) + range.begin, range.end - range.begin,
-                                    max, sum);
-    }
-    if (request->scores.data)
-        fill_unseen(block, &request->scores, row, -INFINITY);
-    if (request->mass.data) {
-        float *final = heed_block_row_max_sum(block, shared, row);
-        final[0] = max;
-        final[1] = sum;
-    }
-}
-
-static void finish_rows(const struct attention_block *block, float *shared, int64_t from, int64_t rows) {
-    const struct heed_attention *request = block->plan->request;
-    const bool has_more = request->lse.data || request->weights.data || request->scores.data || request->mass.data;
-    if (request->states.output.data)
-        heed_block_keep_unseen_states(block, from, rows);
-    finish_outputs(block, from, rows);
-    for (int64_t row = from; has_more && row < from + rows; row++)
-        finish_row(block, shared, row);
-}
-
 /* Chunks [first, last) in order; false if the call was cancelled.  Where all of the block's chunks are done here, rows start with
  * the first and end with the last, while they are in L1; their outputs then wait for memory during the products of the next rows.
  */
@@ -325,8 +276,8 @@ static bool attend_chunks(struct attention_block *block, float *shared, int64_t 
         heed_block_load_keys(block, index);
         heed_block_load_values(block);
         heed_block_plan_fetch(block, index);
-        for (int64_t from = 0; from < block->rows; from += HEED_ATTENTION_SUBROWS) {
-            const int rows = (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from);
+        for (int64_t from = 0; from < block->rows; from += block->plan->subrows) {
+            const int rows = (int)min_i64(block->plan->subrows, block->rows - from);
             if (heed_exec_cancelled(block->plan->exec))
                 return false;
             if (index == first) {
@@ -337,7 +288,7 @@ static bool attend_chunks(struct attention_block *block, float *shared, int64_t 
                 heed_block_start_states(block, from, rows);
             attend_rows(block, shared, from, rows);
             if (index + 1 == last && alone)
-                finish_rows(block, shared, from, rows);
+                heed_block_finish_rows(block, shared, from, rows);
         }
     }
     return true;
@@ -359,7 +310,7 @@ static bool run_split(const struct attention_plan *plan, int64_t task, float *sh
         return true;
     heed_block_start_states(&block, 0, block.rows);
     heed_block_merge_states(&block, shared);
-    finish_rows(&block, shared, 0, block.rows);
+    heed_block_finish_rows(&block, shared, 0, block.rows);
     return true;
 }
 
@@ -384,6 +335,6 @@ bool heed_attention_block(const struct attention_plan *plan, int64_t task, float
     if (block.first_chunk < block.last_chunk)
         return attend_chunks(&block, shared, block.first_chunk, block.last_chunk);
     heed_block_start_states(&block, 0, block.rows);
-    finish_rows(&block, shared, 0, block.rows);
+    heed_block_finish_rows(&block, shared, 0, block.rows);
     return true;
 }

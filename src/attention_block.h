@@ -10,6 +10,7 @@ struct attention_chunk {
     int n, begin, end;
     const void *keys[HEED_CHUNK / HEED_SUM_LANES]; /* panels of key_width keys, [head_dim][key_width] */
     int key_width;
+    bool values_checked, values_finite;
     const void *values[HEED_CHUNK / HEED_SUM_LANES]; /* pieces of piece_keys keys, rows value_ld apart */
     int piece_keys;                                  /* 0: they are not loaded */
     enum heed_type key_type, value_type;             /* of what these point to: floats, unless the block is thin */
@@ -31,7 +32,8 @@ struct attention_block {
     int64_t first, rows;             /* of the key/value head's rows */
     int64_t first_chunk, last_chunk; /* the chunks that it sees; last not included */
     float *query, *keys, *values, *output, *max, *sum;
-    float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new, *chunk_output, *term, *relative, *mass;
+    float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new, *chunk_output, *weights, *source, *term, *relative,
+        *mass;
     float *key_scales, *value_scales; /* of those of the chunk's keys that are seen, where they have any */
     int *begins, *ends;               /* of the current rows in the current chunk */
     struct attention_chunk chunk;
@@ -56,11 +58,23 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
 /* The same for all rows of a block of few: straight from where keys are, and values. */
 void heed_block_score_thin(const struct attention_block *block, int rows);
 void heed_block_weight_thin(const struct attention_block *block, int rows);
+/* With dots, rows of queries, keys or values are arranged for them: queries [from, from + rows), which are in `source` scaled; n
+ * keys from key `at` of the chunk on, in rows, or a panel of a cache; and the chunk's values. */
+void heed_block_arrange_queries(const struct attention_block *block, int64_t from, int64_t rows);
+void heed_block_arrange_key_rows(const struct attention_block *block, int at, const void *rows, int n);
+void heed_block_arrange_key_panel(const struct attention_block *block, int at, const void *panel, int width);
+void heed_block_arrange_values(const struct attention_block *block);
+/* Scores of the rows [from, from + rows), and the outputs of the current rows, apart. */
+void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows);
+void heed_block_weight_dots(struct attention_block *block, int rows);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
 const void *heed_block_first_key(const struct attention_block *block, int64_t index);
 /* Keys of chunk number `index` that the block sees, and the first one's value, given that there are any. */
 int heed_block_keys_seen(const struct attention_block *block, int64_t index);
 const void *heed_block_first_value(const struct attention_block *block, int64_t index);
+
+/* Outputs of rows [from, from + rows), and what else is wanted of them. */
+void heed_block_finish_rows(const struct attention_block *block, float *shared, int64_t from, int64_t rows);
 
 /* Decides what comes after chunk number `index`, the current one: the next chunk, or the first one of the next block. */
 void heed_block_plan_fetch(struct attention_block *block, int64_t index);
@@ -93,6 +107,11 @@ INLINE struct attention_row heed_block_row(const struct attention_block *block, 
         return (struct attention_row){block->kv_head, of_head};
     return (struct attention_row){block->kv_head * group + of_head % group, of_head / group};
 }
+/* Where a view's row for this row of the block begins, in elements. */
+int64_t heed_block_row_offset(const struct attention_block *block, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
+                              int64_t row);
+/* How many rows from this one on lie one stride apart: all, or the query heads of one token. */
+int64_t heed_block_rows_apart(const struct attention_block *block, int64_t row);
 /* Row `row` of the block in the queries. */
 const void *heed_block_query_row(const struct attention_block *block, int64_t row);
 /* And in an output view of floats. */

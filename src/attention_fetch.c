@@ -36,7 +36,7 @@ void heed_block_plan_fetch(struct attention_block *block, int64_t index) {
     const int rows = (int)rows_in_page(next, next_index, keys);
     const int64_t key_ld = request->cache ? request->head_dim : request->key.token_stride;
     const int64_t value_ld = request->cache ? block->plan->cache.value_ld : request->value.token_stride;
-    const int64_t shares = ceil_div(block->rows, HEED_ATTENTION_SUBROWS);
+    const int64_t shares = ceil_div(block->rows, block->plan->subrows);
     block->fetch.keys = rows_of(heed_block_first_key(next, next_index), block->plan->key_type, key_ld, rows, request->head_dim);
     block->fetch.values =
         rows_of(heed_block_first_value(next, next_index), block->plan->value_type, value_ld, rows, request->value_dim);
@@ -45,7 +45,7 @@ void heed_block_plan_fetch(struct attention_block *block, int64_t index) {
 
 void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
     const struct heed_attention *request = block->plan->request;
-    const int rows = (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from);
+    const int rows = (int)min_i64(block->plan->subrows, block->rows - from);
     if (rows > 0 && block->plan->group == 1)
         block->fetch.queries =
             rows_of(heed_block_query_row(block, from), request->query.type, request->query.token_stride, rows, request->head_dim);

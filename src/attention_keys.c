@@ -20,6 +20,10 @@ static void pack_key_rows(struct attention_block *block) {
         const int from = at > chunk->begin ? at : chunk->begin, to = (int)min_i64(at + HEED_PANEL, chunk->end);
         float *panel = block->keys + at * block->plan->depth;
         const void *rows = row_of(block, &request->key, chunk->start + from);
+        if (block->plan->dots) {
+            heed_block_arrange_key_rows(block, from, rows, to - from);
+            continue;
+        }
         if (from > at && block->plan->pairs)
             memset(panel, 0, (size_t)(request->head_dim * HEED_PANEL) * sizeof *panel);
         if (from == at)
@@ -46,6 +50,10 @@ static void load_cache_keys(struct attention_block *block) {
                                      request->key_position + chunk->start + at);
         if (!plan->pack_keys) {
             chunk->keys[at / width] = panel;
+            continue;
+        }
+        if (plan->dots) {
+            heed_block_arrange_key_panel(block, at, panel, width);
             continue;
         }
         float *packed = block->keys + at / HEED_PANEL * HEED_PANEL * plan->depth;
@@ -85,6 +93,7 @@ static void find_chunk(const struct attention_block *block, int64_t index, struc
     chunk->begin = (int)max_i64(0, min_i64(first.begin - chunk->start, chunk->n));
     chunk->end = (int)max_i64(0, min_i64(last.end - chunk->start, chunk->n));
     chunk->piece_keys = 0;
+    chunk->values_checked = false;
 }
 
 void heed_block_load_keys(struct attention_block *block, int64_t index) {
@@ -192,6 +201,8 @@ void heed_block_load_values(struct attention_block *block) {
         chunk->value_ld = view->token_stride;
         chunk->values[0] = row_of(block, view, chunk->start);
     }
-    if (block->plan->pack_values)
+    if (block->plan->dots)
+        heed_block_arrange_values(block);
+    else if (block->plan->pack_values)
         pack_values(block);
 }

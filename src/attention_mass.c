@@ -41,7 +41,7 @@ static void store_mass(const struct attention_plan *plan, int64_t head, int64_t 
 bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
     const int64_t chunks = ceil_div(plan->columns, HEED_CHUNK), head = task / chunks, index = task % chunks;
     const struct attention_sequence sequence = heed_attention_sequence(plan->request, head / plan->request->num_kv_heads);
-    const int64_t rows = plan->group * sequence.queries, step = min_i64(HEED_ATTENTION_SUBROWS, plan->block_rows);
+    const int64_t rows = plan->group * sequence.queries, step = min_i64(plan->subrows, plan->block_rows);
     float *mass = workspace + plan->layout.mass;
     memset(mass, 0, (size_t)(plan->group * HEED_CHUNK) * sizeof *mass);
     for (int64_t first = first_row(plan, &sequence); first < rows; first += step) {

@@ -15,7 +15,7 @@
 /* With this many rows a block's work hides the packing of its keys (about 1 % of it at 384 rows). */
 #define BLOCK_ROWS_MOST 2048
 /* Fewer rows than this are one block, whose keys workers share. */
-#define BLOCK_ROWS_LEAST 48
+#define BLOCK_ROWS_LEAST (2 * plan->subrows)
 /* Tasks for each worker, so that the last one to finish does not leave the others waiting for long. */
 #define TASKS_PER_WORKER 4
 /* Keys and values are packed when at least so many rows share them: strided rows share few cache sets and pages. */
@@ -53,8 +53,8 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     plan->key_type = request->cache ? request->cache->key_type : request->key.type;
     plan->value_type = request->cache ? request->cache->value_type : request->value.type;
-    plan->is_thin =
-        is_thin(request, rows) && !(plan->pairs && (must_be_rounded(plan->key_type) || must_be_rounded(plan->value_type)));
+    plan->is_thin = !plan->dots && is_thin(request, rows) &&
+                    !(plan->pairs && (must_be_rounded(plan->key_type) || must_be_rounded(plan->value_type)));
     plan->pack_keys = !plan->is_thin;
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
@@ -68,6 +68,16 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     else
         plan->pack_values = request->value_dim % plan->kernels->lanes != 0 ||
                             (request->value.token_stride != request->value_dim && rows >= PACK_ROWS);
+}
+
+/* Columns of outputs come in whole panels then, as sums of tiles do. */
+static void plan_dots(struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    const struct heed_dots *dots = plan->dots = heed_kernels_dots(plan->kernels);
+    plan->subrows = (int)max_i64(dots->tile_rows, HEED_ATTENTION_SUBROWS / dots->tile_rows * dots->tile_rows);
+    plan->depth = round_up(request->head_dim, HEED_DOT) / dots->elements;
+    plan->value_panel = round_up(plan->chunk_keys, HEED_DOT) * HEED_PANEL / dots->elements;
+    plan->output_ld = round_up(request->value_dim, HEED_PANEL);
 }
 
 static int64_t rows_in_cache(const struct heed_attention *request) {
@@ -148,11 +158,14 @@ static void lay_out_shared(struct attention_plan *plan) {
 static void lay_out_worker(struct attention_plan *plan) {
     struct attention_layout *layout = &plan->layout;
     const struct heed_attention *request = plan->request;
-    const int64_t rows = plan->block_rows, held = min_i64(rows, HEED_ATTENTION_SUBROWS), keys = round_up(plan->chunk_keys, 2);
+    const int64_t rows = plan->block_rows, held = plan->dots ? plan->subrows : min_i64(rows, plan->subrows);
+    const int64_t keys = round_up(plan->chunk_keys, 2), tile_rows = plan->dots ? plan->dots->tile_rows : 0;
     int64_t floats = 0;
-    layout->query = take(&floats, rows * plan->depth);
+    layout->query = take(&floats, (plan->dots ? round_up(rows, held) : rows) * plan->depth);
     layout->keys = take(&floats, plan->pack_keys ? round_up(keys, HEED_PANEL) * plan->depth : 0);
-    layout->values = take(&floats, plan->pack_values ? keys * plan->output_ld : 0);
+    layout->values = take(&floats, plan->dots          ? plan->output_ld / HEED_PANEL * plan->value_panel
+                                   : plan->pack_values ? keys * plan->output_ld
+                                                       : 0);
     layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? keys : 0);
     layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? keys : 0);
     layout->scores = take(&floats, held * HEED_CHUNK);
@@ -163,7 +176,9 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->take_new = take(&floats, held);
     layout->begins = take(&floats, held);
     layout->ends = take(&floats, held);
-    layout->chunk_output = take(&floats, plan->keeps_states ? held * plan->output_ld : 0);
+    layout->chunk_output = take(&floats, plan->keeps_states ? (held + tile_rows) * plan->output_ld : 0);
+    layout->weights = take(&floats, plan->dots ? held * HEED_CHUNK / plan->dots->elements : 0);
+    layout->source = take(&floats, plan->dots ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim) : 0);
     layout->term = take(&floats, plan->has_passes ? HEED_CHUNK : 0);
     layout->relative = take(&floats, plan->group * plan->relative_keys);
     layout->mass = take(&floats, request->mass.data ? plan->group * HEED_CHUNK : 0);
@@ -221,14 +236,17 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     const int64_t rows = max_i64(1, plan->group * request->query_tokens);
     plan->pairs = request->compute == HEED_COMPUTE_BF16;
     plan->depth = plan->pairs ? round_up(request->head_dim, 2) : request->head_dim;
+    plan->subrows = HEED_ATTENTION_SUBROWS;
+    if (request->compute == HEED_COMPUTE_BF16_AMX)
+        plan_dots(plan);
     plan_memory_access(plan, rows);
-    if (plan->pairs && !plan->is_thin)
+    if ((plan->pairs && !plan->is_thin) || plan->dots)
         plan->pack_keys = plan->pack_values = true;
     plan_scores(plan);
     plan->most_workers = workers_for(plan, INT64_MAX, count_flops(request, true));
     plan->block_rows = choose_block_rows(plan, rows);
     plan->splits = choose_splits(plan, rows);
-    plan->keeps_states = plan->is_thin || plan->splits > 1 || request->states.output.data;
+    plan->keeps_states = plan->is_thin || plan->dots || plan->splits > 1 || request->states.output.data;
     lay_out_shared(plan);
     lay_out_worker(plan);
     plan_sequences(plan);

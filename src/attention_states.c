@@ -88,6 +88,6 @@ static void merge_state(const struct attention_block *block, const float *shared
 
 void heed_block_merge_states(const struct attention_block *block, const float *shared) {
     for (int64_t index = block->first_chunk; index < block->last_chunk; index++)
-        for (int64_t from = 0; from < block->rows; from += HEED_ATTENTION_SUBROWS)
-            merge_state(block, shared, index, from, (int)min_i64(HEED_ATTENTION_SUBROWS, block->rows - from));
+        for (int64_t from = 0; from < block->rows; from += block->plan->subrows)
+            merge_state(block, shared, index, from, (int)min_i64(block->plan->subrows, block->rows - from));
 }

@@ -93,3 +93,8 @@ enum heed_status heed_kernels_for(const struct heed_exec *exec, const struct hee
         atomic_store_explicit(&chosen, *kernels, memory_order_release);
     return status;
 }
+
+const struct heed_dots *heed_kernels_dots(const struct heed_kernels *kernels) {
+    const struct heed_dots *dots = kernels->dots;
+    return dots->permitted && !dots->permitted() ? dots->otherwise->dots : dots;
+}

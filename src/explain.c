@@ -127,7 +127,7 @@ static void explain(struct text *text, const struct heed_plan *plan, const struc
     append(text, "  \"types\": {\"query\": \"%s\", \"key\": \"%s\", \"value\": \"%s\", \"output\": \"%s\"},\n",
            type_name(request->query.type), type_name(made.key_type), type_name(made.value_type),
            request->output.data ? type_name(request->output.type) : "none"); /* whose type may then be any number */
-    append(text, "  \"compute\": \"%s\",\n", made.pairs ? "bf16" : "f32");
+    append(text, "  \"compute\": \"%s\",\n", made.dots ? "bf16_amx" : made.pairs ? "bf16" : "f32");
     append_work(text, &made);
     append_why(text, &made);
     append(text, "}\n");

@@ -7,6 +7,7 @@
 
 #include "cache_sizes.h"
 #include "cpu.h"
+#include "dispatch.h"
 #include "internal.h"
 #include "schedule.h"
 #include "types.h"
@@ -47,11 +48,6 @@ struct dots_block {
     float *b, *sums, *source;
 };
 
-static const struct heed_dots *usable_dots(const struct heed_kernels *kernels) {
-    const struct heed_dots *dots = kernels->dots;
-    return dots->permitted && !dots->permitted() ? dots->otherwise->dots : dots;
-}
-
 /* Columns are cut first, as many panels at a time as a block has if there are enough: each task arranges its own b. */
 static void plan_tasks(struct dots_run *run) {
     const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = run->workers > 1 ? run->workers * TASKS_PER_WORKER : 1;
@@ -90,7 +86,7 @@ static void plan_blocks(struct dots_run *run) {
 static struct dots_run plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                             const struct heed_kernels *kernels) {
     struct dots_run run = {
-        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .dots = usable_dots(kernels)};
+        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .dots = heed_kernels_dots(kernels)};
     run.k = round_up(request->k, HEED_DOT);
     plan_blocks(&run);
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)run.k / run.dots->elements;

@@ -264,9 +264,11 @@ struct heed_dots {
     /* Around tiles, on each thread.  NULL: nothing. */
     void (*begin)(void);
     void (*end)(void);
-    /* x[i][p] for p < k, and x[p][j] for p < k, j < columns; of b's other columns up to HEED_PANEL anything. */
+    /* x[i][p] for p < k, and x[p][j] for p < k, j < columns, or x[j][p] if transposed; of b's other columns up to HEED_PANEL
+     * anything.  load_b alone takes bytes. */
     void (*load_a)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy);
     void (*load_b)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
+    void (*load_b_transposed)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
     void (*tile)(const struct heed_dot_tile *tile);
 };
 

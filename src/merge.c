@@ -88,7 +88,7 @@ static enum heed_status check(const struct heed_merge *merge) {
         {"query_tokens", merge->query_tokens, 0, INT64_MAX},
         {"value_dim", merge->value_dim, 1, INT32_MAX},
         {"parts", merge->parts, 0, INT64_MAX},
-        {"compute", (int)merge->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16},
+        {"compute", (int)merge->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16_AMX},
     };
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (heed_check_range(sizes[i].name, sizes[i].value, sizes[i].least, sizes[i].most))
@@ -163,7 +163,7 @@ static bool merge_task(void *context, int64_t task, int worker) {
     const struct heed_merge *request = run->request;
     const struct heed_output *lse = &request->lse;
     (void)worker;
-    if (request->compute == HEED_COMPUTE_BF16)
+    if (request->compute != HEED_COMPUTE_F32)
         heed_fp_flush(true);
     for (int64_t r = task * TASK_ROWS; r < min_i64(run->rows, (task + 1) * TASK_ROWS); r++) {
         const int64_t head = r / request->query_tokens;
@@ -175,7 +175,7 @@ static bool merge_task(void *context, int64_t task, int worker) {
             ((float *)lse->data)[offset_of(&row, lse->batch_stride, lse->head_stride, lse->token_stride)] =
                 heed_log_sum_exp(max, sum);
     }
-    if (request->compute == HEED_COMPUTE_BF16)
+    if (request->compute != HEED_COMPUTE_F32)
         heed_fp_flush(false);
     return true;
 }

@@ -95,6 +95,23 @@ static void load_b(const void *x, enum heed_type type, int64_t ldx, int64_t k, i
     WITH_STORED_TYPE(type, load_b_of(TYPE, x, ldx, k, columns, y));
 }
 
+/* 16 columns at a time, whose rows of pairs are transposed as words. */
+INLINE void load_b_transposed_of(const enum heed_type type, const void *x, int64_t ldx, int64_t k, int columns, float *y) {
+    for (int64_t p = 0; p < k; p += HEED_DOT)
+        for (int j = 0; j < columns; j += REGISTER) {
+            float *to = y + p / 2 * HEED_PANEL + j * REGISTER;
+            vf pairs[REGISTER];
+            UNROLL for (int i = 0; i < REGISTER; i++) pairs[i] =
+                j + i < columns ? _mm512_castsi512_ps(load_dot(type, type_at(type, x, (j + i) * ldx + p), k - p)) : v_zero();
+            v_transpose(pairs);
+            UNROLL for (int i = 0; i < REGISTER; i++) v_store(to + i * REGISTER, pairs[i]);
+        }
+}
+
+static void load_b_transposed(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y) {
+    WITH_STORED_TYPE(type, load_b_transposed_of(TYPE, x, ldx, k, columns, y));
+}
+
 /* Floats from one dot to the next: of a a register, of b those of a panel. */
 enum { A_STEP = REGISTER * REGISTER, B_STEP = HEED_PANEL / REGISTER * A_STEP };
 
@@ -186,5 +203,6 @@ const struct heed_dots heed_dots_amx = {
     .end = end,
     .load_a = load_a,
     .load_b = load_b,
+    .load_b_transposed = load_b_transposed,
     .tile = tile,
 };

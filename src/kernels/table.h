@@ -41,6 +41,7 @@ static const struct heed_dots dots = {
     .tile_columns = TILE_COLUMNS,
     .load_a = dot_load_a,
     .load_b = dot_load_b,
+    .load_b_transposed = dot_load_b_transposed,
     .tile = dot_tile,
 };
 

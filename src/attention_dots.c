@@ -1,0 +1,210 @@
+/* The products of a block in HEED_COMPUTE_BF16_AMX, whose factors are arranged as the table's dots have them: queries and weights
+ * as rows of a, keys and values as panels of b.
+ *
+ * Products take a sixth of what the exponentials of their scores do, so everything else counts: keys and values are arranged
+ * once for all rows of the block, and a row's keys are not looked for one by one.  What a row does not see has a weight of 0, which
+ * changes nothing unless the value is infinite or NaN; then rows are multiplied apart. */
+#include <string.h>
+
+#include "attention_block.h"
+#include "internal.h"
+
+static void begin(const struct heed_dots *dots) {
+    if (dots->begin)
+        dots->begin();
+}
+
+static void end(const struct heed_dots *dots) {
+    if (dots->end)
+        dots->end();
+}
+
+/* Where the panel of b is that has key `at`, and value column j of key `at`. */
+static float *key_panel(const struct attention_block *block, int at) {
+    return block->keys + at / HEED_PANEL * HEED_PANEL * block->plan->depth;
+}
+static float *value_panel(const struct attention_block *block, int at, int64_t j) {
+    const int elements = block->plan->dots->elements;
+    return block->values + j / HEED_PANEL * block->plan->value_panel + at * HEED_PANEL / elements;
+}
+
+void heed_block_arrange_queries(const struct attention_block *block, int64_t from, int64_t rows) {
+    const struct attention_plan *plan = block->plan;
+    const int64_t head_dim = plan->request->head_dim;
+    plan->dots->load_a(block->source, HEED_F32, head_dim, rows, head_dim, block->query + from * plan->depth, plan->depth);
+}
+
+void heed_block_arrange_key_rows(const struct attention_block *block, int at, const void *rows, int n) {
+    const struct heed_attention *request = block->plan->request;
+    const struct heed_dots *dots = block->plan->dots;
+    const int64_t head_dim = request->head_dim, ld = request->key.token_stride;
+    const int in_panel = at % HEED_PANEL;
+    if (in_panel == 0) {
+        dots->load_b_transposed(rows, block->chunk.key_type, ld, head_dim, n, key_panel(block, at));
+        return;
+    }
+    block->kernels->widen_rows(rows, block->chunk.key_type, ld, n, head_dim, block->source + in_panel * head_dim, head_dim);
+    dots->load_b_transposed(block->source, HEED_F32, head_dim, head_dim, in_panel + n, key_panel(block, at));
+}
+
+void heed_block_arrange_key_panel(const struct attention_block *block, int at, const void *panel, int width) {
+    const int64_t head_dim = block->plan->request->head_dim;
+    const struct heed_dots *dots = block->plan->dots;
+    const int in_panel = at % HEED_PANEL;
+    if (width == HEED_PANEL) {
+        dots->load_b(panel, block->chunk.key_type, width, head_dim, width, key_panel(block, at));
+        return;
+    }
+    block->kernels->widen_rows(panel, block->chunk.key_type, width, head_dim, width, block->source + in_panel, HEED_PANEL);
+    if (in_panel + width == HEED_PANEL || at + width >= block->chunk.end)
+        dots->load_b(block->source, HEED_F32, HEED_PANEL, head_dim, in_panel + width, key_panel(block, at));
+}
+
+static void load_value_rows(const struct attention_block *block, int at, const void *rows, enum heed_type type, int64_t ld, int n) {
+    const int64_t value_dim = block->plan->request->value_dim;
+    for (int64_t j = 0; j < value_dim; j += HEED_PANEL)
+        block->plan->dots->load_b(type_at(type, rows, j), type, ld, n, (int)min_i64(HEED_PANEL, value_dim - j),
+                                  value_panel(block, at, j));
+}
+
+/* Value `at` of the chunk, and in *n how many rows follow it in its piece, itself included. */
+static const void *values_at(const struct attention_chunk *chunk, int at, int *n) {
+    const int in_piece = at % chunk->piece_keys;
+    *n = chunk->piece_keys - in_piece;
+    return type_at(chunk->value_type, chunk->values[at / chunk->piece_keys], in_piece * chunk->value_ld);
+}
+
+/* The first n values of the dot from `at` on as floats, those before `first` as zeros. */
+static void gather_values(const struct attention_block *block, int at, int first, int n) {
+    const struct attention_chunk *chunk = &block->chunk;
+    const int64_t value_dim = block->plan->request->value_dim;
+    for (int i = 0, left; i < n; i++) {
+        float *to = block->source + i * value_dim;
+        if (at + i < first)
+            memset(to, 0, (size_t)value_dim * sizeof *to);
+        else
+            block->kernels->widen_rows(values_at(chunk, at + i, &left), chunk->value_type, 0, 1, value_dim, to, value_dim);
+    }
+}
+
+/* Values [first, last) of the chunk, in whole dots, whose others are zeros. */
+static void load_values(const struct attention_block *block, int first, int last) {
+    const struct attention_chunk *chunk = &block->chunk;
+    for (int at = first / HEED_DOT * HEED_DOT, n; at < last; at += n) {
+        const void *rows = at < first ? NULL : values_at(chunk, at, &n);
+        n = at < first ? 0 : n >= last - at ? last - at : n / HEED_DOT * HEED_DOT;
+        if (n > 0) {
+            load_value_rows(block, at, rows, chunk->value_type, chunk->value_ld, n);
+            continue;
+        }
+        n = smaller(HEED_DOT, last - at);
+        gather_values(block, at, first, n);
+        load_value_rows(block, at, block->source, HEED_F32, block->plan->request->value_dim, n);
+    }
+}
+
+void heed_block_arrange_values(const struct attention_block *block) { load_values(block, block->chunk.begin, block->chunk.end); }
+
+void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows) {
+    const struct attention_plan *plan = block->plan;
+    const struct heed_dots *dots = plan->dots;
+    struct heed_dot_tile tile = {
+        .columns = dots->tile_columns, .k = plan->depth * dots->elements, .lda = plan->depth, .ldsums = HEED_CHUNK};
+    begin(dots);
+    for (int at = block->begins[0] / dots->tile_columns * dots->tile_columns; at < block->ends[rows - 1];
+         at += dots->tile_columns) {
+        tile.b = key_panel(block, at) + at % HEED_PANEL * dots->b_step;
+        for (int i = 0; i < rows; i += dots->tile_rows) {
+            tile.rows = smaller(dots->tile_rows, rows - i);
+            tile.a = block->query + (from + i) * plan->depth;
+            tile.sums = block->scores + i * HEED_CHUNK + at;
+            if (at < block->ends[i + tile.rows - 1] && at + dots->tile_columns > block->begins[i])
+                dots->tile(&tile);
+        }
+    }
+    end(dots);
+    for (int i = 0; i < rows && !plan->has_passes; i++)
+        if (block->begins[i] < block->ends[i])
+            block->kernels->seal_row(block->scores + i * HEED_CHUNK, block->begins[i], block->ends[i], 1.0f,
+                                     block->row_max + i * HEED_SUM_LANES);
+}
+
+/* Zeros for weights of the keys [first, last) that a row does not see. */
+static void clear_unseen(const struct attention_block *block, int rows, int first, int last) {
+    for (int i = 0; i < rows; i++) {
+        float *weights = block->scores + i * HEED_CHUNK;
+        const bool any = block->begins[i] < block->ends[i];
+        const int from = any ? block->begins[i] : last, to = any ? block->ends[i] : last;
+        memset(weights + first, 0, (size_t)(from - first) * sizeof *weights);
+        memset(weights + to, 0, (size_t)(last - to) * sizeof *weights);
+    }
+}
+
+/* The chunk's outputs of rows [row, row + rows), whose weights for the keys [first, last) are arranged now; `first` begins a dot.
+ */
+static void multiply_values(const struct attention_block *block, int row, int rows, int first, int last) {
+    const struct attention_plan *plan = block->plan;
+    const struct heed_dots *dots = plan->dots;
+    const int64_t lda = HEED_CHUNK / dots->elements, ld = plan->output_ld, value_dim = plan->request->value_dim;
+    dots->load_a(block->scores + row * HEED_CHUNK + first, HEED_F32, HEED_CHUNK, rows, last - first, block->weights, lda);
+    begin(dots);
+    for (int i = 0; i < rows; i += dots->tile_rows) {
+        struct heed_dot_tile tile = {.rows = smaller(dots->tile_rows, rows - i), .lda = lda, .ldsums = ld};
+        const int from = larger(first, block->begins[row + i] / HEED_DOT * HEED_DOT);
+        tile.k = max_i64(0, round_up(block->ends[row + i + tile.rows - 1], HEED_DOT) - from);
+        tile.a = block->weights + i * lda + (from - first) * dots->a_step;
+        for (int64_t j = 0; j < value_dim; j += dots->tile_columns) {
+            tile.columns = (int)min_i64(dots->tile_columns, value_dim - j);
+            tile.b = value_panel(block, from, j) + j % HEED_PANEL * dots->b_step;
+            tile.sums = block->chunk_output + (row + i) * ld + j;
+            dots->tile(&tile);
+        }
+    }
+    end(dots);
+}
+
+/* Whether all values of the chunk are finite as bf16. */
+static bool values_are_finite(const struct attention_block *block) {
+    const float most = 0x1.fep+127f;
+    const struct attention_chunk *chunk = &block->chunk;
+    const int64_t value_dim = block->plan->request->value_dim;
+    for (int at = chunk->begin, left; at < chunk->end; at++) {
+        block->kernels->widen_rows(values_at(chunk, at, &left), chunk->value_type, 0, 1, value_dim, block->source, value_dim);
+        if (!(block->kernels->max_size(block->source, value_dim) <= most))
+            return false;
+    }
+    return true;
+}
+
+/* Each row with the values that it sees, the others being zeros. */
+static void weight_rows_apart(const struct attention_block *block, int rows) {
+    for (int i = 0; i < rows; i++) {
+        memset(block->chunk_output + i * block->plan->output_ld, 0, (size_t)block->plan->output_ld * sizeof(float));
+        if (block->begins[i] >= block->ends[i])
+            continue;
+        load_values(block, block->begins[i], block->ends[i]);
+        multiply_values(block, i, 1, block->begins[i] / HEED_DOT * HEED_DOT, block->ends[i]);
+    }
+    load_values(block, block->chunk.begin, block->chunk.end);
+}
+
+void heed_block_weight_dots(struct attention_block *block, int rows) {
+    const int first = block->begins[0] / HEED_DOT * HEED_DOT, last = block->ends[rows - 1];
+    struct attention_chunk *chunk = &block->chunk;
+    if (first >= last) {
+        memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
+        return;
+    }
+    clear_unseen(block, rows, first, last);
+    if (block->begins[0] == block->begins[rows - 1] && block->ends[0] == last) {
+        multiply_values(block, 0, rows, first, last);
+        return;
+    }
+    if (!chunk->values_checked)
+        chunk->values_finite = values_are_finite(block);
+    chunk->values_checked = true;
+    if (chunk->values_finite)
+        multiply_values(block, 0, rows, first, last);
+    else
+        weight_rows_apart(block, rows);
+}
