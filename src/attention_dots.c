@@ -196,14 +196,12 @@ void heed_block_weight_dots(struct attention_block *block, int rows) {
         return;
     }
     clear_unseen(block, rows, first, last);
-    if (block->begins[0] == block->begins[rows - 1] && block->ends[0] == last) {
-        multiply_values(block, 0, rows, first, last);
-        return;
-    }
-    if (!chunk->values_checked)
+    const bool all_seen = block->begins[rows - 1] == chunk->begin && block->ends[0] == chunk->end;
+    if (!all_seen && !chunk->values_checked) {
         chunk->values_finite = values_are_finite(block);
-    chunk->values_checked = true;
-    if (chunk->values_finite)
+        chunk->values_checked = true;
+    }
+    if (all_seen || chunk->values_finite)
         multiply_values(block, 0, rows, first, last);
     else
         weight_rows_apart(block, rows);

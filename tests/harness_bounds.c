@@ -39,10 +39,10 @@ static bool has_terms(const struct heed_attention *r) {
     return r->softcap > 0 || r->bias.data || r->alibi_slopes || r->relative.table;
 }
 
-static double tiny_of(const struct heed_attention *r) { return r->compute == HEED_COMPUTE_BF16 ? TINY_BF16 : TINY; }
+static double tiny_of(const struct heed_attention *r) { return r->compute != HEED_COMPUTE_F32 ? TINY_BF16 : TINY; }
 
 /* A product of two rounded factors: (1 + B)^2 of what it was. */
-static double factors_error(const struct heed_attention *r) { return r->compute == HEED_COMPUTE_BF16 ? 2 * B + B * B : 0; }
+static double factors_error(const struct heed_attention *r) { return r->compute != HEED_COMPUTE_F32 ? 2 * B + B * B : 0; }
 
 /* What a score is a sum of, in absolute values, and its error, stage by stage. */
 struct bound {
@@ -140,7 +140,7 @@ static bool has_weight(const struct row *row, int64_t j) {
 /* o: at most 256 fmas in the chunk, one product, one fma for each chunk; l: 20 additions, one product, one fma for each chunk; then
  * 1 / l and the product; a weight that meets a value's scale is rounded once more.  So an output is sum p' v (1 + theta), theta
  * within gamma(min(n, 256) + 20 + 2 chunks + 5), and what underflows is off by TINY, times an integer of up to 127.
- * HEED_COMPUTE_BF16 rounds p' and v once more. */
+ * In bf16 p' and v are rounded once more.  AMX's sums of 32 have fewer roundings, one after another, than chains. */
 static void check_output(const struct row *row, const float *got, const double *want, struct accuracy *accuracy) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);

@@ -22,6 +22,7 @@ Suite *rope_suite(void);
 Suite *attention_suite(void);
 Suite *attention_small_suite(void);
 Suite *attention_layer_suite(void);
+Suite *attention_dots_suite(void);
 Suite *kv_cache_suite(void);
 Suite *kv_channels_suite(void);
 Suite *options_suite(void);

@@ -203,6 +203,11 @@ START_TEST(test_api_explain) {
     check_explanation(&plan);
     heed_explain(&plan, text, TEXT);
     ck_assert_ptr_nonnull(strstr(text, "\"compute\": \"bf16\""));
+    pairs.compute = HEED_COMPUTE_BF16_AMX;
+    plan = plan_of(pairs, NULL);
+    check_explanation(&plan);
+    heed_explain(&plan, text, TEXT);
+    ck_assert_ptr_nonnull(strstr(text, "\"compute\": \"bf16_amx\""));
     plan = plan_of(cached_attention(), NULL);
     check_explanation(&plan);
     struct heed_attention empty = legal_attention();

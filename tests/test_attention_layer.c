@@ -38,7 +38,8 @@ static void choose_sizes(struct rng *rng, struct heed_attention *a) {
     a->value_dim = rng_range(rng, 0, 1) ? a->head_dim : rng_range(rng, 1, 20);
     a->query_tokens = rng_range(rng, 0, 5) ? rng_range(rng, 0, MOST_TOKENS) : 1;
     a->causal = rng_range(rng, 0, 1);
-    a->compute = rng_range(rng, 0, 3) ? HEED_COMPUTE_F32 : HEED_COMPUTE_BF16;
+    a->compute =
+        rng_range(rng, 0, 3) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
 }
 
 static void make_starts(struct rng *rng, struct layer *layer) {

@@ -293,6 +293,8 @@ static void all_bits(struct pass *pass) {
     mixed_bits(pass, "bf16 mix", HEED_COMPUTE_BF16, &exec);
     all_gemm_bits(pass, HEED_COMPUTE_BF16, &exec);
     all_gemm_bits(pass, HEED_COMPUTE_BF16_AMX, &exec);
+    all_attention_bits(pass, HEED_COMPUTE_BF16_AMX, &exec);
+    mixed_bits(pass, "bf16 AMX mix", HEED_COMPUTE_BF16_AMX, &exec);
     channel_bits(pass, &exec);
     all_weight_bits(pass, &exec);
     all_embedding_bits(pass, &exec);

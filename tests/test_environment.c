@@ -64,7 +64,7 @@ struct computation {
     struct heed_gemm gemm, gemm_pairs, gemm_dots;
     struct heed_softmax softmax;
     struct heed_norm norm;
-    struct heed_attention attention, pairs;
+    struct heed_attention attention, pairs, dots;
 };
 
 static void compute_in(int environment, const struct computation *c, const struct heed_exec *exec) {
@@ -78,6 +78,7 @@ static void compute_in(int environment, const struct computation *c, const struc
     status = status ? status : heed_layer_norm(&c->norm, exec);
     status = status ? status : heed_attention(&c->attention, exec);
     status = status ? status : heed_attention(&c->pairs, exec);
+    status = status ? status : heed_attention(&c->dots, exec);
     uint64_t after = get_control();
     set_control(outside);
     ck_assert_msg(status == HEED_OK, "%s", heed_error_message());
@@ -87,7 +88,7 @@ static void compute_in(int environment, const struct computation *c, const struc
 /* All the same width and depth, so that one array of values serves as any operand; SIZE is worth several threads. */
 enum { SIZE = 110, SMALL = 20 };
 
-static int64_t results_of(int64_t size) { return size * (7 * size + 2); }
+static int64_t results_of(int64_t size) { return size * (8 * size + 3); }
 
 static struct computation computation_on(const float *x, float *y, int64_t size) {
     const struct heed_input input = {x, 0, 0, size, HEED_F32};
@@ -124,6 +125,10 @@ static struct computation computation_on(const float *x, float *y, int64_t size)
     c.pairs.compute = HEED_COMPUTE_BF16;
     c.pairs.output.data = y + size * (4 * size + 1);
     c.pairs.lse.data = y + size * (5 * size + 1);
+    c.dots = c.attention;
+    c.dots.compute = HEED_COMPUTE_BF16_AMX;
+    c.dots.output.data = y + size * (7 * size + 2);
+    c.dots.lse.data = y + size * (8 * size + 2);
     return c;
 }
 

@@ -48,7 +48,7 @@ static double score_variance(const struct format_case *c, const struct format *f
         const double of_q = storing(format->query, (double)q[d], 0) * (double)k[d];
         const double scale = (double)scales[d];
         const double of_k = scale * storing(format->key, (double)k[d] / scale, most_k) * (double)q[d];
-        const double of_pair = format->compute == HEED_COMPUTE_BF16 ? B * (double)q[d] * (double)k[d] : 0;
+        const double of_pair = format->compute != HEED_COMPUTE_F32 ? B * (double)q[d] * (double)k[d] : 0;
         stored += of_q * of_q + of_k * of_k + of_pair * of_pair;
         terms += fabs((double)q[d] * (double)k[d]);
     }
@@ -83,7 +83,7 @@ static double output_variance(const struct format_case *c, const struct format *
     double sum = 0, chunk = 0, total = 0;
     for (int64_t j = 0; j < c->keys; j++) {
         const double v = (double)c->value[j * FORMAT_DIM + d], stored = storing(format->key, v, most[j]);
-        const double of_pair = format->compute == HEED_COMPUTE_BF16 ? B * p[j] * v : 0;
+        const double of_pair = format->compute != HEED_COMPUTE_F32 ? B * p[j] * v : 0;
         chunk += p[j] * v;
         sum += of_pair * of_pair;
         sum += p[j] * p[j] * (variance[j] * (v - o) * (v - o) + stored * stored) + U * U * chunk * chunk;

@@ -159,6 +159,7 @@ test_options() {
     npy '1, 2' ln2 1 >kv.npy && npy '1, 2' ln2-of-bf16 1 >rounded.npy
     gives kv --compute f32
     gives rounded --compute=bf16
+    gives rounded --compute bf16-amx
     npy '2, 2' 1 2 3 4 >kv.npy
 
     npy '1, 2' 0 -1 >biased.npy && npy '1, 2' 0 0 >raw.npy && npy '1, 2' 0 -inf >seen.npy
@@ -237,7 +238,7 @@ test_command_line() {
         fails 2 "--window is $window, must be LEFT,RIGHT" "$@" -o out.npy --window "$window"
     done
     fails 2 '--output-type is int8, must be f32, bf16 or f16' "$@" -o out.npy --output-type int8
-    fails 2 '--compute is f16, must be f32 or bf16' "$@" -o out.npy --compute f16
+    fails 2 '--compute is f16, must be f32, bf16 or bf16-amx' "$@" -o out.npy --compute f16
     fails 2 '--score-stage is cooked, must be raw, capped or biased' "$@" -o out.npy --scores x.npy --score-stage cooked
     fails 2 '--score-stage needs --scores' "$@" -o out.npy --score-stage raw
     fails 2 '--explain' "$@" --explain=yes

@@ -19,7 +19,7 @@ static const char help[] =
     "    --query, --key, --value FILE   the inputs\n"
     "    -o, --output FILE              the result, in the layout of the query\n"
     "    --output-type TYPE             f32 [default], bf16 or f16\n"
-    "    --compute TYPE                 f32 [default] or bf16: in which numbers products are computed\n"
+    "    --compute TYPE                 f32 [default], bf16 or bf16-amx: in which numbers products are computed\n"
     "    --heads N         the last dimension of the files holds N heads side by side\n"
     "    --kv-heads N      the same for key and value; N divides the number of heads [as many as heads]\n"
     "\n"

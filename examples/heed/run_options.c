@@ -125,9 +125,14 @@ static int parse_type(const char *name, const char *text, void *field) {
 }
 
 static int parse_compute(const char *name, const char *text, void *field) {
-    const bool pairs = strcmp(text, "bf16") == 0;
-    *(enum heed_compute *)field = pairs ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32;
-    return pairs || strcmp(text, "f32") == 0 ? TOOL_OK : tool_usage("--%s is %s, must be f32 or bf16", name, text);
+    static const char *const kinds[] = {
+        [HEED_COMPUTE_F32] = "f32", [HEED_COMPUTE_BF16] = "bf16", [HEED_COMPUTE_BF16_AMX] = "bf16-amx"};
+    for (int i = 0; i <= HEED_COMPUTE_BF16_AMX; i++)
+        if (strcmp(text, kinds[i]) == 0) {
+            *(enum heed_compute *)field = (enum heed_compute)i;
+            return TOOL_OK;
+        }
+    return tool_usage("--%s is %s, must be f32, bf16 or bf16-amx", name, text);
 }
 
 #define FIELD(member) offsetof(struct run_options, member)

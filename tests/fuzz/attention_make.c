@@ -380,6 +380,7 @@ void make_attention(struct input *in, struct attention_fuzz *f) {
     if (take_chance(in, 3))
         make_cache(in, f);
     make_types(in, f);
-    f->request.compute = f->plain.compute = (enum heed_compute)take_chance(in, 3);
+    f->request.compute = f->plain.compute =
+        (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
     take_how(in, &f->how);
 }

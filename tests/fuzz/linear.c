@@ -194,7 +194,7 @@ void fuzz_attention_layer(struct input *in) {
     a->num_kv_heads = take_range(in, 1, 2), a->num_heads = a->num_kv_heads * take_range(in, 1, 2);
     a->head_dim = take_range(in, 1, 20), a->value_dim = take_range(in, 1, 20);
     a->causal = take_chance(in, 2);
-    a->compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16);
+    a->compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
     r.qkv.outputs = (a->num_heads + a->num_kv_heads) * a->head_dim + a->num_kv_heads * a->value_dim;
     r.out.inputs = a->num_heads * a->value_dim;
     r.qkv.type = take_type(in), r.out.type = take_type(in);
