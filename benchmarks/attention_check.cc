@@ -24,6 +24,8 @@ Tolerance rounding_to(heed_type type) {
     return type == HEED_F32 ? Tolerance{0, 0} : type == HEED_BF16 ? Tolerance{0x1p-134, 0x1p-8} : Tolerance{0x1p-25, 0x1p-11};
 }
 
+double factor_rounding(heed_compute compute) { return compute == HEED_COMPUTE_F32 ? 0 : 0x1p-8; }
+
 template <class View> const float *element(const View &view, bool packed, int64_t sequence, int64_t head, int64_t token) {
     return static_cast<const float *>(view.data) + (packed ? 0 : sequence * view.batch_stride) + head * view.head_stride +
            token * view.token_stride;
@@ -90,7 +92,8 @@ struct heed_attention AttentionWork::one_query(const Place &place) {
 /* Below, in units of u = 2^-24, D = head_dim: a score x = scale q k^T is below 3 sqrt(D), and off by at most D + 8 times that: its
  * chain, 6 for the roundings of the scale, of the scaled query and of the distance to the maximum, and 2 for a key's scale in
  * bytes, here and there.  A softcap adds 5 of the same size (two products, tanh, and the quotient 1 / softcap); bias, ALiBi,
- * relative bias and the product with a rounded log2(e) add one rounding each, and that constant's own, of the largest sum. */
+ * relative bias and the product with a rounded log2(e) add one rounding each, and that constant's own, of the largest sum. Products
+ * in bf16 round both factors first. */
 double AttentionWork::largest_score() const {
     double size =
         3 * std::sqrt(static_cast<double>(request.head_dim)) + (request.bias.data ? 1 : 0) + (request.relative.table ? 1 : 0);
@@ -104,7 +107,8 @@ double AttentionWork::largest_score() const {
 double AttentionWork::score_error() const {
     double d = static_cast<double>(request.head_dim);
     bool terms = request.softcap > 0 || request.bias.data || request.alibi_slopes || request.relative.table;
-    return 1.01 * ((d + 8 + 5 * (request.softcap > 0)) * 3 * std::sqrt(d) + (terms ? 5 * largest_score() : 0)) * rounding;
+    const double rounded = 1.01 * 2 * factor_rounding(request.compute) * 3 * std::sqrt(d);
+    return rounded + 1.01 * ((d + 8 + 5 * (request.softcap > 0)) * 3 * std::sqrt(d) + (terms ? 5 * largest_score() : 0)) * rounding;
 }
 
 /* An error of scores changes each weight and their sum by as much.  Beside it stand exp2 (2 u), the sum over a chunk (20 deep), its
@@ -112,7 +116,7 @@ double AttentionWork::score_error() const {
  * sum (10 u). */
 double AttentionWork::weight_error() const {
     double chunks = static_cast<double>(request.key_tokens / 256 + 1);
-    return 2 * score_error() + 1.01 * (282 + 10 * chunks) * rounding;
+    return std::expm1(2 * score_error()) + 1.01 * (282 + 10 * chunks) * rounding + 2.02 * factor_rounding(request.compute);
 }
 
 std::string AttentionWork::check_query(const Place &place) {

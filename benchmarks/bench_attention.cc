@@ -93,6 +93,30 @@ void add_type(const Shape &shape, Storage::Kind kind, heed_type type, bool brief
     add(request, isa, 1);
 }
 
+/* Of bf16, in pairs or as AMX computes it, against the same in floats. */
+void add_compute(const Shape &shape, heed_compute compute, const std::string &isa) {
+    const Storage storage = {Storage::rows, 1, 64, HEED_BF16};
+    Request request = request_of("attention", shape, "", HEED_BF16);
+    request.dtype += compute == HEED_COMPUTE_BF16 ? "_pairs" : "_amx";
+    request.make = [=] {
+        auto work = std::make_unique<AttentionWork>(shape, storage);
+        work->request.compute = compute;
+        return work;
+    };
+    request.make_plain = [=] { return std::make_unique<AttentionWork>(shape, storage); };
+    add(request, isa, 1);
+}
+
+/* Those of the table `amx` alone are AMX's; other kernels are the ones of avx512. */
+void add_computes(const Plan &plan) {
+    const std::vector<Shape> shapes = plan.brief ? brief_shapes() : prefill({512, 1024, 2048, 4096});
+    for (const std::string &isa : plan.isas)
+        for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : shapes)
+            for (heed_compute compute : {HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX})
+                if (shape.queries > 1 && (isa != "amx" || compute == HEED_COMPUTE_BF16_AMX))
+                    add_compute(shape, compute, isa);
+}
+
 void add_types(const Shape &shape, bool brief, const std::string &isa) {
     for (heed_type type : {HEED_BF16, HEED_F16}) {
         add_type(shape, Storage::rows, type, brief, isa);
@@ -110,7 +134,8 @@ void add_attention(const Plan &plan) {
         for (const std::string &isa : plan.isas_on(threads))
             for (const Shape &shape : plan.brief ? brief_shapes() : is_scalar(isa) ? scalar_shapes() : all_shapes())
                 add_shape(shape, isa, threads);
-    for (const std::string &isa : plan.isas)
+    add_computes(plan);
+    for (const std::string &isa : plan.isas_on(1))
         for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : plan.brief ? brief_shapes() : typed_shapes())
             add_types(shape, plan.brief, isa);
 }

@@ -213,10 +213,10 @@ enum heed_compute {
     HEED_COMPUTE_F32 = 0,
     HEED_COMPUTE_BF16,    /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
                              than 2^-126 are 0, as bf16 instructions have it */
-    HEED_COMPUTE_BF16_AMX /* for heed_gemm and heed_linear: the same, but summed 32 products at a time as AMX does (tdpbf16ps,
-                             Intel's Software Developer's Manual, volume 2), which is some ten times as fast where there is one,
-                             with more than some 16 rows, and slower than HEED_COMPUTE_BF16 elsewhere.  The first such call asks
-                             Linux for AMX, for all threads of the process */
+    HEED_COMPUTE_BF16_AMX /* the same, but summed 32 products at a time as AMX does (tdpbf16ps, Intel's Software Developer's Manual,
+                             volume 2), which where there is one makes products some ten times as fast, and attention some five
+                             times, with more than some 16 rows, and both slower than HEED_COMPUTE_BF16 elsewhere.  The first such
+                             call asks Linux for AMX, for all threads of the process */
 };
 
 /* output = softmax(score) value, per batch and head (Vaswani et al. 2017, section 3.2.1), with score = softcap(scale * query key^T)
@@ -240,8 +240,8 @@ struct heed_attention {
     int64_t value_dim; /* width of value and output, at least 1 */
     float scale;       /* 0: 1/sqrt(head_dim); finite */
 
-    /* BF16: of both products of a score and of an output: scaled queries, keys, weights and values.  What becomes of a score, the
-     * sum of the weights, lse and weights on request are not rounded so. */
+    /* BF16, BF16_AMX: of both products of a score and of an output: scaled queries, keys, weights and values.  What becomes of a
+     * score, the sum of the weights, lse and weights on request are not rounded so. */
     enum heed_compute compute;
 
     /* What a query may see: all that every one of these allows. */

@@ -13,7 +13,7 @@ const struct format formats[] = {
     {"bf16", HEED_BF16, HEED_BF16, HEED_BF16, HEED_COMPUTE_F32, false},
     {"bf16, output f32", HEED_BF16, HEED_BF16, HEED_F32, HEED_COMPUTE_F32, false},
     {"bf16, computed so", HEED_BF16, HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16, false},
-    {"bf16, computed as AMX", HEED_BF16, HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16_AMX, false},
+    {"bf16, as AMX", HEED_BF16, HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16_AMX, false},
     {"f16", HEED_F16, HEED_F16, HEED_F16, HEED_COMPUTE_F32, false},
     {"f32, cache int8", HEED_F32, HEED_I8, HEED_F32, HEED_COMPUTE_F32, false},
     {"f32, cache int8, channels", HEED_F32, HEED_I8, HEED_F32, HEED_COMPUTE_F32, true},

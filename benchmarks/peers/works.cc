@@ -30,15 +30,13 @@ heed_exec exec_of(const Shape &shape) {
     return exec;
 }
 
-/* A single row waits for memory, and loses nothing by products of floats. */
-heed_compute compute_of(const Shape &shape, int64_t rows) { return shape.bf16 && rows > 1 ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32; }
-
-/* Peers too have AMX where there is one. */
-heed_compute compute_of_product(const Shape &shape) {
+/* A single row waits for memory, and loses nothing by products of floats.  Peers too have AMX where there is one. */
+heed_compute compute_of(const Shape &shape, int64_t rows) {
     struct heed_info info = {};
     require(heed_info(&info));
-    const bool amx = std::strcmp(info.isa, "amx") == 0;
-    return amx && shape.bf16 && shape.m > 1 ? HEED_COMPUTE_BF16_AMX : compute_of(shape, shape.m);
+    if (!shape.bf16 || rows == 1)
+        return HEED_COMPUTE_F32;
+    return std::strcmp(info.isa, "amx") == 0 ? HEED_COMPUTE_BF16_AMX : HEED_COMPUTE_BF16;
 }
 
 /* A product of floats, which is exact, and the one that is timed. */
@@ -88,7 +86,7 @@ class Gemm : public Product {
     explicit Gemm(const Shape &shape) : Product(shape, false) {
         timed_.a = stored(0), timed_.b = stored(1), timed_.c = result();
         timed_.a_type = timed_.b_type = timed_.c_type = type();
-        timed_.compute = compute_of_product(shape);
+        timed_.compute = compute_of(shape, shape.m);
         pack();
     }
 };
