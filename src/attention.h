@@ -60,12 +60,11 @@ struct attention_layout {
     int64_t keys;                     /* [panels][depth][64] */
     int64_t values;                   /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
     int64_t key_scales, value_scales; /* [chunk] */
-    int64_t scores;                   /* [SUBROWS][256] */
+    int64_t scores;                   /* [SUBROWS][256], and a tile of dots' more */
     int64_t row_max;
     int64_t chunk_max, chunk_sum, keep_old, take_new; /* [SUBROWS] */
     int64_t begins, ends;                             /* [SUBROWS], int */
-    int64_t chunk_output;                             /* [SUBROWS][output_ld], where states are kept apart */
-    int64_t weights;                                  /* [SUBROWS][256] as dots have them */
+    int64_t chunk_output;                             /* [SUBROWS][output_ld], where states are kept apart; and a tile more */
     int64_t source;                                   /* what dots arrange: [SUBROWS][head_dim], or [64], or [32][value_dim] */
     int64_t term;                                     /* [256]: what is added to one row of scores */
     int64_t relative;                                 /* [group][relative_keys]: bias by distance */

@@ -55,7 +55,6 @@ static void place_arrays(struct attention_block *block, float *workspace) {
     block->begins = (int *)(workspace + layout->begins);
     block->ends = (int *)(workspace + layout->ends);
     block->chunk_output = workspace + layout->chunk_output;
-    block->weights = workspace + layout->weights;
     block->source = workspace + layout->source;
     block->term = workspace + layout->term;
     block->relative = workspace + layout->relative;
@@ -235,13 +234,12 @@ static void value_rows(struct attention_block *block, int64_t from, int rows) {
     });
 }
 
-/* Rows [from, from + rows) of the block against the current chunk. */
-static void attend_rows(struct attention_block *block, float *shared, int64_t from, int rows) {
+static void softmax_rows(struct attention_block *block, int rows) {
     const struct attention_plan *plan = block->plan;
-    if (!heed_block_find_ranges(block, from, rows) && plan->splits == 1 && !plan->request->states.output.data)
+    if (plan->dots) {
+        heed_block_weigh_dots(block, rows);
         return;
-    heed_block_score(block, from, rows);
-    store_weights(block, from, rows);
+    }
     struct heed_exp_rows exp_rows = {.rows = rows,
                                      .begins = block->begins,
                                      .ends = block->ends,
@@ -252,6 +250,20 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
                                      .pairs = plan->pairs && plan->value_type != HEED_I8};
     heed_block_fetch(block, exp_rows.next);
     block->kernels->exp_rows(&exp_rows);
+    if (plan->value_type == HEED_I8)
+        scale_weights(block, rows);
+}
+
+/* Rows [from, from + rows) of the block against the current chunk.  Nothing of the caller's runs meanwhile, who may have other uses
+ * for what dots need. */
+static void attend_rows(struct attention_block *block, float *shared, int64_t from, int rows) {
+    const struct attention_plan *plan = block->plan;
+    if (!heed_block_find_ranges(block, from, rows) && plan->splits == 1 && !plan->request->states.output.data)
+        return;
+    heed_dots_begin(plan->dots);
+    heed_block_score(block, from, rows);
+    store_weights(block, from, rows);
+    softmax_rows(block, rows);
     if (plan->splits == 1)
         block->kernels->merge_rows(&(struct heed_merge_rows){.rows = rows,
                                                              .max = block->max + from,
@@ -260,9 +272,8 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
                                                              .chunk_sum = block->chunk_sum,
                                                              .keep_old = block->keep_old,
                                                              .take_new = block->take_new});
-    if (plan->value_type == HEED_I8)
-        scale_weights(block, rows);
     value_rows(block, from, rows);
+    heed_dots_end(plan->dots);
     if (plan->keeps_states)
         heed_block_keep_states(block, shared, from, rows);
 }

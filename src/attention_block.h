@@ -32,8 +32,7 @@ struct attention_block {
     int64_t first, rows;             /* of the key/value head's rows */
     int64_t first_chunk, last_chunk; /* the chunks that it sees; last not included */
     float *query, *keys, *values, *output, *max, *sum;
-    float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new, *chunk_output, *weights, *source, *term, *relative,
-        *mass;
+    float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new, *chunk_output, *source, *term, *relative, *mass;
     float *key_scales, *value_scales; /* of those of the chunk's keys that are seen, where they have any */
     int *begins, *ends;               /* of the current rows in the current chunk */
     struct attention_chunk chunk;
@@ -64,8 +63,10 @@ void heed_block_arrange_queries(const struct attention_block *block, int64_t fro
 void heed_block_arrange_key_rows(const struct attention_block *block, int at, const void *rows, int n);
 void heed_block_arrange_key_panel(const struct attention_block *block, int at, const void *panel, int width);
 void heed_block_arrange_values(const struct attention_block *block);
-/* Scores of the rows [from, from + rows), and the outputs of the current rows, apart. */
+/* Between the table's begin and end: scores of the rows [from, from + rows), the softmax of the current rows, and their outputs,
+ * apart. */
 void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows);
+void heed_block_weigh_dots(struct attention_block *block, int rows);
 void heed_block_weight_dots(struct attention_block *block, int rows);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
 const void *heed_block_first_key(const struct attention_block *block, int64_t index);

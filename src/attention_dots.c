@@ -9,16 +9,6 @@
 #include "attention_block.h"
 #include "internal.h"
 
-static void begin(const struct heed_dots *dots) {
-    if (dots->begin)
-        dots->begin();
-}
-
-static void end(const struct heed_dots *dots) {
-    if (dots->end)
-        dots->end();
-}
-
 /* Where the panel of b is that has key `at`, and value column j of key `at`. */
 static float *key_panel(const struct attention_block *block, int at) {
     return block->keys + at / HEED_PANEL * HEED_PANEL * block->plan->depth;
@@ -110,7 +100,6 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
     const struct heed_dots *dots = plan->dots;
     struct heed_dot_tile tile = {
         .columns = dots->tile_columns, .k = plan->depth * dots->elements, .lda = plan->depth, .ldsums = HEED_CHUNK};
-    begin(dots);
     for (int at = block->begins[0] / dots->tile_columns * dots->tile_columns; at < block->ends[rows - 1];
          at += dots->tile_columns) {
         tile.b = key_panel(block, at) + at % HEED_PANEL * dots->b_step;
@@ -122,45 +111,41 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
                 dots->tile(&tile);
         }
     }
-    end(dots);
-    for (int i = 0; i < rows && !plan->has_passes; i++)
-        if (block->begins[i] < block->ends[i])
-            block->kernels->seal_row(block->scores + i * HEED_CHUNK, block->begins[i], block->ends[i], 1.0f,
-                                     block->row_max + i * HEED_SUM_LANES);
 }
 
-/* Zeros for weights of the keys [first, last) that a row does not see. */
-static void clear_unseen(const struct attention_block *block, int rows, int first, int last) {
-    for (int i = 0; i < rows; i++) {
-        float *weights = block->scores + i * HEED_CHUNK;
-        const bool any = block->begins[i] < block->ends[i];
-        const int from = any ? block->begins[i] : last, to = any ? block->ends[i] : last;
-        memset(weights + first, 0, (size_t)(from - first) * sizeof *weights);
-        memset(weights + to, 0, (size_t)(last - to) * sizeof *weights);
-    }
+void heed_block_weigh_dots(struct attention_block *block, int rows) {
+    struct heed_dot_weights weights = {.rows = {.rows = rows,
+                                                .begins = block->begins,
+                                                .ends = block->ends,
+                                                .s = block->scores,
+                                                .chunk_max = block->chunk_max,
+                                                .chunk_sum = block->chunk_sum},
+                                       .first = block->begins[0] / HEED_DOT * HEED_DOT,
+                                       .last = block->ends[rows - 1],
+                                       .scales = block->plan->value_type == HEED_I8 ? block->value_scales : NULL};
+    heed_block_fetch(block, weights.rows.next);
+    block->plan->dots->weigh(&weights);
 }
 
-/* The chunk's outputs of rows [row, row + rows), whose weights for the keys [first, last) are arranged now; `first` begins a dot.
- */
-static void multiply_values(const struct attention_block *block, int row, int rows, int first, int last) {
+/* The chunk's outputs of rows [row, row + rows); weights are there for the keys from `first` on, and values for whole dots of what
+ * any of these rows sees. */
+static void multiply_values(const struct attention_block *block, int row, int rows) {
     const struct attention_plan *plan = block->plan;
     const struct heed_dots *dots = plan->dots;
-    const int64_t lda = HEED_CHUNK / dots->elements, ld = plan->output_ld, value_dim = plan->request->value_dim;
-    dots->load_a(block->scores + row * HEED_CHUNK + first, HEED_F32, HEED_CHUNK, rows, last - first, block->weights, lda);
-    begin(dots);
-    for (int i = 0; i < rows; i += dots->tile_rows) {
-        struct heed_dot_tile tile = {.rows = smaller(dots->tile_rows, rows - i), .lda = lda, .ldsums = ld};
-        const int from = larger(first, block->begins[row + i] / HEED_DOT * HEED_DOT);
-        tile.k = max_i64(0, round_up(block->ends[row + i + tile.rows - 1], HEED_DOT) - from);
-        tile.a = block->weights + i * lda + (from - first) * dots->a_step;
+    const int64_t ld = plan->output_ld, value_dim = plan->request->value_dim;
+    for (int i = row; i < row + rows; i += dots->tile_rows) {
+        struct heed_dot_tile tile = {
+            .rows = smaller(dots->tile_rows, row + rows - i), .lda = HEED_CHUNK, .a_in_rows = true, .ldsums = ld};
+        const int from = block->begins[i] / HEED_DOT * HEED_DOT;
+        tile.k = max_i64(0, round_up(block->ends[i + tile.rows - 1], HEED_DOT) - from);
+        tile.a = block->scores + i * HEED_CHUNK + from / dots->elements;
         for (int64_t j = 0; j < value_dim; j += dots->tile_columns) {
             tile.columns = (int)min_i64(dots->tile_columns, value_dim - j);
             tile.b = value_panel(block, from, j) + j % HEED_PANEL * dots->b_step;
-            tile.sums = block->chunk_output + (row + i) * ld + j;
+            tile.sums = block->chunk_output + i * ld + j;
             dots->tile(&tile);
         }
     }
-    end(dots);
 }
 
 /* Whether all values of the chunk are finite as bf16. */
@@ -183,26 +168,24 @@ static void weight_rows_apart(const struct attention_block *block, int rows) {
         if (block->begins[i] >= block->ends[i])
             continue;
         load_values(block, block->begins[i], block->ends[i]);
-        multiply_values(block, i, 1, block->begins[i] / HEED_DOT * HEED_DOT, block->ends[i]);
+        multiply_values(block, i, 1);
     }
     load_values(block, block->chunk.begin, block->chunk.end);
 }
 
 void heed_block_weight_dots(struct attention_block *block, int rows) {
-    const int first = block->begins[0] / HEED_DOT * HEED_DOT, last = block->ends[rows - 1];
     struct attention_chunk *chunk = &block->chunk;
-    if (first >= last) {
+    if (block->begins[0] / HEED_DOT * HEED_DOT >= block->ends[rows - 1]) {
         memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
         return;
     }
-    clear_unseen(block, rows, first, last);
     const bool all_seen = block->begins[rows - 1] == chunk->begin && block->ends[0] == chunk->end;
     if (!all_seen && !chunk->values_checked) {
         chunk->values_finite = values_are_finite(block);
         chunk->values_checked = true;
     }
     if (all_seen || chunk->values_finite)
-        multiply_values(block, 0, rows, first, last);
+        multiply_values(block, 0, rows);
     else
         weight_rows_apart(block, rows);
 }

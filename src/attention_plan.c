@@ -167,8 +167,8 @@ static void lay_out_worker(struct attention_plan *plan) {
                                    : plan->pack_values ? keys * plan->output_ld
                                                        : 0);
     layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? keys : 0);
-    layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? keys : 0);
-    layout->scores = take(&floats, held * HEED_CHUNK);
+    layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? round_up(keys, HEED_DOT) : 0);
+    layout->scores = take(&floats, (held + tile_rows) * HEED_CHUNK);
     layout->row_max = take(&floats, held * HEED_SUM_LANES);
     layout->chunk_max = take(&floats, held); /* kernels want room for rows rounded up to 16, which is how all of this is rounded */
     layout->chunk_sum = take(&floats, held);
@@ -177,7 +177,6 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->begins = take(&floats, held);
     layout->ends = take(&floats, held);
     layout->chunk_output = take(&floats, plan->keeps_states ? (held + tile_rows) * plan->output_ld : 0);
-    layout->weights = take(&floats, plan->dots ? held * HEED_CHUNK / plan->dots->elements : 0);
     layout->source = take(&floats, plan->dots ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim) : 0);
     layout->term = take(&floats, plan->has_passes ? HEED_CHUNK : 0);
     layout->relative = take(&floats, plan->group * plan->relative_keys);

@@ -195,12 +195,10 @@ static void multiply_block(const struct dots_block *block) {
 static void load_and_multiply(const struct dots_block *block) {
     const struct heed_dots *dots = block->run->dots;
     heed_fp_flush(true);
-    if (dots->begin)
-        dots->begin();
+    heed_dots_begin(dots);
     load_b(block);
     multiply_block(block);
-    if (dots->end)
-        dots->end();
+    heed_dots_end(dots);
     heed_fp_flush(false);
 }
 

@@ -239,6 +239,7 @@ struct heed_dot_tile {
     int64_t k;
     const float *a;
     int64_t lda;
+    bool a_in_rows; /* a is what weigh makes, not load_a: element p of row i is element p of what begins at a + i * lda */
     const float *b;
     bool continues;
     float *sums;
@@ -246,6 +247,15 @@ struct heed_dot_tile {
     const char *next, *next_c;
     int64_t ldnext_c;
     int next_lines, next_c_rows;
+};
+
+/* As heed_exp_rows, but row_max and pairs are not used: any number may stand around the keys that a row sees, out to multiples of
+ * HEED_DOT. Weights, times scales[j] where there are any, become rows of a in the place of s, with zeros for the other keys from
+ * `first`, a multiple of HEED_DOT, up to `last`, and on to the next multiple. */
+struct heed_dot_weights {
+    struct heed_exp_rows rows;
+    int first, last;
+    const float *scales;
 };
 
 /* Products in HEED_COMPUTE_BF16_AMX: a sum takes in HEED_DOT elements of k at a time, sum + (even + odd), where even and odd are
@@ -270,7 +280,18 @@ struct heed_dots {
     void (*load_b)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
     void (*load_b_transposed)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
     void (*tile)(const struct heed_dot_tile *tile);
+    void (*weigh)(const struct heed_dot_weights *weights);
 };
+
+/* NULL: there are none. */
+INLINE void heed_dots_begin(const struct heed_dots *dots) {
+    if (dots && dots->begin)
+        dots->begin();
+}
+INLINE void heed_dots_end(const struct heed_dots *dots) {
+    if (dots && dots->end)
+        dots->end();
+}
 
 struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */

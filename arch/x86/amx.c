@@ -8,8 +8,12 @@
 
 #include "vec_avx512.h"
 
+#include "internal.h"
 #include "kernels.h"
 #include "kernels/types.h"
+#include "kernels/exp2.h"
+#include "kernels/sum16.h"
+#include "kernels/exp_fetch.h"
 
 /* A tile register: rows of as many pairs, or sums, 64 bytes. */
 enum { REGISTER = 16, ROW_BYTES = 64 };
@@ -112,6 +116,13 @@ static void load_b_transposed(const void *x, enum heed_type type, int64_t ldx, i
     WITH_STORED_TYPE(type, load_b_transposed_of(TYPE, x, ldx, k, columns, y));
 }
 
+enum { DOT_BYTES = 2 };
+INLINE void dot_store(float *s, int j, const vf x[HEED_DOT / VF_LANES]) {
+    _mm512_storeu_si512((char *)s + j * DOT_BYTES, (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]));
+}
+
+#include "kernels/dot_weigh.h"
+
 /* Floats from one dot to the next: of a a register, of b those of a panel. */
 enum { A_STEP = REGISTER * REGISTER, B_STEP = HEED_PANEL / REGISTER * A_STEP };
 
@@ -122,9 +133,11 @@ INLINE void fetch(const float *data) { UNROLL for (int i = 0; i < REGISTER; i++)
 /* Registers: sums 0 to 3, two by two; rows of a 4 and 5; columns of b 6 and 7. */
 INLINE void multiply(const bool tall, const bool wide, const struct heed_dot_tile *tile) {
     const float *a = tile->a, *b = tile->b;
+    const int64_t a_step = tile->a_in_rows ? REGISTER : A_STEP;
+    const int64_t row_bytes = tile->a_in_rows ? tile->lda * (int64_t)sizeof(float) : ROW_BYTES;
     const char *next = tile->next, *c = tile->next_c;
     NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_DOT) {
-        _tile_loadd(4, a, ROW_BYTES);
+        _tile_loadd(4, a, row_bytes);
         _tile_loadd(6, b, ROW_BYTES);
         fetch(b + 2 * B_STEP);
         _tile_dpbf16ps(0, 4, 6);
@@ -134,10 +147,12 @@ INLINE void multiply(const bool tall, const bool wide, const struct heed_dot_til
             _tile_dpbf16ps(1, 4, 7);
         }
         if (tall) {
-            _tile_loadd(5, a + REGISTER * tile->lda, ROW_BYTES);
-            fetch(a + 2 * A_STEP);
+            _tile_loadd(5, a + REGISTER * tile->lda, row_bytes);
             _tile_dpbf16ps(2, 5, 6);
-            fetch(a + 2 * A_STEP + REGISTER * tile->lda);
+            if (!tile->a_in_rows) {
+                fetch(a + 2 * A_STEP);
+                fetch(a + 2 * A_STEP + REGISTER * tile->lda);
+            }
         }
         if (tall && wide)
             _tile_dpbf16ps(3, 5, 7);
@@ -146,7 +161,7 @@ INLINE void multiply(const bool tall, const bool wide, const struct heed_dot_til
             __builtin_prefetch(c, 1, 2);
             __builtin_prefetch(c + ROW_BYTES, 1, 2);
         }
-        a += A_STEP;
+        a += a_step;
         b += B_STEP;
     }
 }
@@ -205,4 +220,5 @@ const struct heed_dots heed_dots_amx = {
     .load_b = load_b,
     .load_b_transposed = load_b_transposed,
     .tile = tile,
+    .weigh = dot_weigh,
 };

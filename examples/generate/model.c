@@ -123,7 +123,8 @@ static struct heed_attention_layer attention_of(const struct model *model, const
         model->lengths[i] = batch->positions[i] + batch->starts[i + 1] - batch->starts[i];
         longest = longest > model->lengths[i] ? longest : model->lengths[i];
     }
-    return (struct heed_attention_layer){.attention = {.batch = batch->sequences,
+    return (struct heed_attention_layer){.attention = {.compute = batch->compute,
+                                                       .batch = batch->sequences,
                                                        .num_heads = config->heads,
                                                        .num_kv_heads = config->kv_heads,
                                                        .query_tokens = batch->starts[batch->sequences],
@@ -150,6 +151,7 @@ float *model_run(struct model *model, const struct batch *batch) {
     look_up(&model->exec, &model->words, batch->tokens, tokens, model->hidden);
     for (int64_t i = 0; i < model->config.layers; i++) {
         const struct layer *layer = &model->layer[i];
+        struct feed_forward inner = layer->inner;
         const struct heed_kv_cache cache = store_layer(&model->store, i, batch->page);
         attention.attention.cache = &cache;
         attention.qkv = layer->qkv;
@@ -157,7 +159,8 @@ float *model_run(struct model *model, const struct batch *batch) {
         normalise(model, layer->attention_norm, tokens);
         attend(&model->exec, attention, model->normed, model->hidden);
         normalise(model, layer->inner_norm, tokens);
-        feed_forward(&model->exec, tokens, &layer->inner, model->normed, model->wide, model->hidden);
+        inner.compute = batch->compute;
+        feed_forward(&model->exec, tokens, &inner, model->normed, model->wide, model->hidden);
     }
     normalise(model, model->last_norm, tokens);
     const struct tensor normed = {model->normed, tokens, model->config.width, HEED_F32};

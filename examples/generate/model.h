@@ -20,6 +20,7 @@ struct store *model_make_room(struct model *model, int64_t tokens, int64_t rows,
 /* Sequence i brings tokens starts[i] ... starts[i + 1] - 1, the first of which has positions[i] in it; its pages are page[i *
  * pages_per_sequence ...]. */
 struct batch {
+    enum heed_compute compute; /* of the layers, but not of the logits */
     int64_t sequences, rows;
     int64_t *starts, *positions;
     int32_t *tokens, *page;

@@ -34,7 +34,8 @@ struct state {
     int32_t *order;
 };
 
-static void start_batch(struct batch *batch) {
+static void start_batch(struct batch *batch, enum heed_compute compute) {
+    batch->compute = compute;
     batch->sequences = batch->rows = 0;
     batch->starts[0] = 0;
 }
@@ -55,9 +56,12 @@ static void add(struct state *state, struct sequence *sequence, int which, int64
     sequence->done[which] = end;
 }
 
-static int64_t common_tokens(const struct sequence *a, const struct sequence *b) {
+/* Of those that both compute alike. */
+static int64_t common_tokens(const struct state *state, const struct sequence *a, const struct sequence *b) {
+    const bool alike = state->options->prompts == HEED_COMPUTE_F32;
+    const int64_t most = alike ? a->count : state->prompts[a->prompt].count - 1;
     int64_t count = 0;
-    while (count < a->count && count + 1 < b->count && a->tokens[count] == b->tokens[count])
+    while (count < most && count + 1 < b->count && a->tokens[count] == b->tokens[count])
         count++;
     return count;
 }
@@ -66,7 +70,7 @@ static int64_t common_tokens(const struct sequence *a, const struct sequence *b)
 static void find_leader(struct state *state, struct sequence *sequence) {
     sequence->common = LEAST_COMMON - 1;
     for (struct sequence *other = state->slot; other < state->end; other++) {
-        const int64_t common = other->active && other != sequence && !other->leader ? common_tokens(other, sequence) : 0;
+        const int64_t common = other->active && other != sequence && !other->leader ? common_tokens(state, other, sequence) : 0;
         if (common > sequence->common) {
             sequence->leader = other;
             sequence->common = common;
@@ -116,7 +120,7 @@ static void distribution(struct state *state, const float *logits, float *probab
 static void propose(struct state *state) {
     const struct generation *options = state->options;
     for (int64_t k = 0; k < options->proposals; k++) {
-        start_batch(&state->batch);
+        start_batch(&state->batch, HEED_COMPUTE_F32);
         for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
             sequence->row = NONE;
             if (is_ready(sequence) && sequence->count + k + 1 < sequence->most)
@@ -136,28 +140,40 @@ static void propose(struct state *state) {
     }
 }
 
-/* One batch: of each sequence that is ready the next token and what is proposed, and as much of prompts as a chunk takes. */
-static const float *compute(struct state *state) {
-    const struct generation *options = state->options;
-    int64_t room = options->chunk;
-    start_batch(&state->batch);
+/* As much of prompts as a chunk takes, but for their last tokens if `all` is false. */
+static void add_prompts(struct state *state, bool all) {
+    int64_t room = state->options->chunk;
     for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
-        const int64_t rest = sequence->count - sequence->done[MODEL], taken = rest < room ? rest : room;
+        const int64_t rest = sequence->count - sequence->done[MODEL] - !all, taken = rest < room ? rest : room;
         sequence->row = NONE;
         sequence->filling = sequence->active && !sequence->leader && !is_ready(sequence) && taken > 0;
-        if (is_ready(sequence))
-            add(state, sequence, MODEL, sequence->count + sequence->proposed, sequence->proposed + 1);
-        else if (sequence->filling) {
-            add(state, sequence, MODEL, sequence->done[MODEL] + taken, taken == rest);
-            room -= taken;
-        }
+        if (!sequence->filling)
+            continue;
+        add(state, sequence, MODEL, sequence->done[MODEL] + taken, all && taken == rest);
+        room -= taken;
     }
-    return model_run(options->model, &state->batch);
+}
+
+/* One batch: of each sequence that is ready the next token and what is proposed, and prompts; these before, if they are computed
+ * in another way. */
+static const float *compute(struct state *state) {
+    const struct generation *options = state->options;
+    const bool alike = options->prompts == HEED_COMPUTE_F32;
+    start_batch(&state->batch, options->prompts);
+    add_prompts(state, alike);
+    if (!alike && state->batch.sequences > 0)
+        model_run(options->model, &state->batch);
+    if (!alike)
+        start_batch(&state->batch, HEED_COMPUTE_F32);
+    for (struct sequence *sequence = state->slot; sequence < state->end; sequence++)
+        if (is_ready(sequence) && !(alike && sequence->filling))
+            add(state, sequence, MODEL, sequence->count + sequence->proposed, sequence->proposed + 1);
+    return state->batch.sequences > 0 ? model_run(options->model, &state->batch) : NULL;
 }
 
 /* The draft keeps up with prompts. */
 static void follow(struct state *state) {
-    start_batch(&state->batch);
+    start_batch(&state->batch, HEED_COMPUTE_F32);
     for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
         const int64_t row = sequence->row;
         if (sequence->filling)

@@ -21,14 +21,20 @@ void rms_norm(const struct heed_exec *exec, int64_t rows, int64_t width, float e
                         exec));
 }
 
-void linear(const struct heed_exec *exec, int64_t rows, const struct heed_weights *weights, const float *input,
-            const float *residual, float *output) {
+static void linear_in(const struct heed_exec *exec, enum heed_compute compute, int64_t rows, const struct heed_weights *weights,
+                      const float *input, const float *residual, float *output) {
     check(heed_linear(&(struct heed_linear){.rows = rows,
+                                            .compute = compute,
                                             .weights = *weights,
                                             .input = rows_of(input, weights->inputs),
                                             .residual = rows_of(residual, weights->outputs),
                                             .output = rows_to(output, weights->outputs)},
                       exec));
+}
+
+void linear(const struct heed_exec *exec, int64_t rows, const struct heed_weights *weights, const float *input,
+            const float *residual, float *output) {
+    linear_in(exec, HEED_COMPUTE_F32, rows, weights, input, residual, output);
 }
 
 void attend(const struct heed_exec *exec, struct heed_attention_layer layer, const float *input, float *hidden) {
@@ -55,15 +61,16 @@ void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_
     const struct heed_weights *up = &layer->up;
     const bool gated = layer->gate.outputs > 0;
     if (gated)
-        linear(exec, rows, &layer->gate, input, NULL, wide);
+        linear_in(exec, layer->compute, rows, &layer->gate, input, NULL, wide);
     check(heed_linear(&(struct heed_linear){.rows = rows,
+                                            .compute = layer->compute,
                                             .weights = *up,
                                             .activation = layer->activation,
                                             .input = rows_of(input, up->inputs),
                                             .gate = rows_of(gated ? wide : NULL, up->outputs),
                                             .output = rows_to(wide, up->outputs)},
                       exec));
-    linear(exec, rows, &layer->down, wide, hidden, hidden);
+    linear_in(exec, layer->compute, rows, &layer->down, wide, hidden, hidden);
 }
 
 void check_finite(const struct checkpoint *checkpoint, const char *what, const float *numbers, int64_t count) {

@@ -25,6 +25,7 @@ bool activation_named(const char *name, enum heed_activation *activation);
 struct feed_forward {
     struct heed_weights up, gate, down; /* gate: without outputs if there is none */
     enum heed_activation activation;
+    enum heed_compute compute;
 };
 /* hidden += down(activation(up(input)) * gate(input)); wide is room for up's outputs.  input may be hidden. */
 void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input, float *wide,

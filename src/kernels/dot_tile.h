@@ -11,6 +11,12 @@ INLINE vf dot_round(vf x) {
     return v_widen_bf16(v_round_bf16(v_mul(x, v_set1(one))));
 }
 
+/* What dot_weigh.h asks for. */
+enum { DOT_BYTES = sizeof(float) };
+INLINE void dot_store(float *s, int j, const vf x[HEED_DOT / VF_LANES]) {
+    UNROLL for (int v = 0; v < HEED_DOT / VF_LANES; v++) v_store(s + j + v * VF_LANES, dot_round(x[v]));
+}
+
 INLINE void dot_load_row(const enum heed_type type, const void *x, int64_t n, int64_t width, float *y) {
     NO_UNROLL for (int64_t i = 0; i < width; i += VF_LANES) {
         const int64_t at = min_i64(i, n);

@@ -34,9 +34,4 @@ INLINE vf v_exp2_flush(vf x) {
  * vectors already (NEON), more of them spill. */
 enum { EXP_TIMES = VF_LANES >= 8 ? 4 : 1 };
 
-static void exp2_array(const float *x, int64_t n, float *y) {
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        v_store_n(y + i, v_exp2(v_load_n(x + i, n - i)), n - i);
-}
-
 #endif

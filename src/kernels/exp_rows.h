@@ -44,25 +44,18 @@ INLINE float exp_row(const bool pairs, float *s, int n, float max) {
 NOINLINE float exp_row_floats(float *s, int n, float max) { return exp_row(false, s, n, max); }
 NOINLINE float exp_row_pairs(float *s, int n, float max) { return exp_row(true, s, n, max); }
 
-/* The share of row i.  Exponentials leave the ports that load alone, and what they load is in L1.  Between the tiles of a product,
- * fetching as much takes 16 cycles from each tile even of lines that are in L2. */
-INLINE void exp_fetch(const struct heed_fetch *next, int i, int share) {
-    const int end = smaller((i + 1) * share, next->rows);
-    for (int row = i * share; row < end; row++)
-        for (int line = 0; line < next->lines; line++)
-            __builtin_prefetch(next->data + row * next->step + line * HEED_LINE * (int)sizeof(float), 0, 2);
+static void exp2_array(const float *x, int64_t n, float *y) {
+    for (int64_t i = 0; i < n; i += VF_LANES)
+        v_store_n(y + i, v_exp2(v_load_n(x + i, n - i)), n - i);
 }
 
 /* Maxima first: a row's exponentials then need not wait for the latency of finding its maximum. */
 static void exp_rows(const struct heed_exp_rows *block) {
     for (int i = 0; i < block->rows; i++)
         block->chunk_max[i] = block->begins[i] < block->ends[i] ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES)) : -INFINITY;
-    const int last = block->rows - 1;
-    const int share[2] = {(block->next[0].rows + last) / block->rows, (block->next[1].rows + last) / block->rows};
     const unsigned mode = v_flush_begin();
     for (int i = 0; i < block->rows; i++) {
-        exp_fetch(&block->next[0], i, share[0]);
-        exp_fetch(&block->next[1], i, share[1]);
+        exp_fetch(block, i);
         const float max = block->chunk_max[i];
         const int begin = block->begins[i] & -HEED_SUM_LANES; /* the lanes of the sum start where those of the chunk do */
         /* An empty range may end within 16 scores that nobody has written. */

@@ -24,7 +24,9 @@
 #include "kernels/thin_blocks.h"
 #include "kernels/exp2.h"
 #include "kernels/sum16.h"
+#include "kernels/exp_fetch.h"
 #include "kernels/exp_rows.h"
+#include "kernels/dot_weigh.h"
 #include "kernels/score_rows.h"
 #include "kernels/rows.h"
 #include "kernels/rope.h"
@@ -43,6 +45,7 @@ static const struct heed_dots dots = {
     .load_b = dot_load_b,
     .load_b_transposed = dot_load_b_transposed,
     .tile = dot_tile,
+    .weigh = dot_weigh,
 };
 
 /* With these dots, or others. */

@@ -64,19 +64,28 @@ def compare_recorded(name, model, cases):
     return largest
 
 
-def compare_bits(name, model, prompts):
+def compare_bits(name, model, prompts, *options):
     """All at once, all one after another, in parts, with other pages, drafts and kernels."""
-    output = generate(model, prompts, "--tokens=12", "--logits")
+    options = ["--tokens=12", "--logits", *options]
+    output = generate(model, prompts, *options)
     ways = [["--batch=1"], ["--batch=2", "--chunk=5"], ["--chunk=1"], ["--batch=3", "--chunk=1000"], ["--threads=1"]]
     ways += [["--page-seed=1"], ["--page-seed=2", "--batch=3", "--chunk=50"], ["--page-seed=3", "--draft=" + model, "--batch=2"]]
     ways += [["--threads=3"], ["--draft=" + model], ["--draft=" + model, "--draft-tokens=7", "--batch=2", "--chunk=9"]]
     for way in ways:
-        assert generate(model, prompts, "--tokens=12", "--logits", *way) == output, (name, way, "the bits depend on it")
+        assert generate(model, prompts, *options, *way) == output, (name, way, "the bits depend on it")
     isas = [isa for isa in ISAS if "usable" not in run(model, ["1"], "--ids", "--tokens=1", isa=isa).stderr.decode()]
     for isa in isas:
-        assert generate(model, prompts, "--tokens=12", "--logits", isa=isa) == output, (name, isa, "the bits depend on it")
+        assert generate(model, prompts, *options, isa=isa) == output, (name, isa, "the bits depend on it")
     assert "scalar" in isas, isas
     return isas
+
+
+def compare_rounded(name, model, prompts):
+    """Prompts in bf16 give other logits, but not far from those in floats: no more than a hundredth of the largest, by and large."""
+    plain, rounded = (rows(generate(model, prompts, "--tokens=1", "--logits", *option)) for option in ([], ["--bf16-prompts"]))
+    worst = max(difference(a, b) / max(map(abs, a)) for a, b in zip(plain, rounded))
+    assert 0 < worst < 0.1, (name, worst)
+    compare_bits(name, model, prompts, "--bf16-prompts")
 
 
 def compare_drafts(model, drafts, prompts):
@@ -105,6 +114,8 @@ def compare_all(folder, recorded):
     for name, (path, kind) in models.items():
         largest = max(largest, compare_recorded(name, path, recorded[kind]))
         isas = compare_bits(name, path, prompts)
+    for name in "GGUF q8_0", "safetensors bf16":
+        compare_rounded(name + ", prompts in bf16", models[name][0], prompts)
     print(f"generate_test: {len(models)} tiny checkpoints have the reference's tokens; logits differ by {largest:.1e} at most")
     compare_drafts(models["GGUF f32"][0], [models["GGUF q4_0"][0], models["safetensors bf16"][0]], prompts)
     print(f"generate_test: bits are the same for all batches, chunks, threads, orders of pages, and {', '.join(isas)}; text with drafts too")
