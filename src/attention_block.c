@@ -254,13 +254,11 @@ static void softmax_rows(struct attention_block *block, int rows) {
         scale_weights(block, rows);
 }
 
-/* Rows [from, from + rows) of the block against the current chunk.  Nothing of the caller's runs meanwhile, who may have other uses
- * for what dots need. */
+/* Rows [from, from + rows) of the block against the current chunk. */
 static void attend_rows(struct attention_block *block, float *shared, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     if (!heed_block_find_ranges(block, from, rows) && plan->splits == 1 && !plan->request->states.output.data)
         return;
-    heed_dots_begin(plan->dots);
     heed_block_score(block, from, rows);
     store_weights(block, from, rows);
     softmax_rows(block, rows);
@@ -273,15 +271,24 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
                                                              .keep_old = block->keep_old,
                                                              .take_new = block->take_new});
     value_rows(block, from, rows);
-    heed_dots_end(plan->dots);
     if (plan->keeps_states)
         heed_block_keep_states(block, shared, from, rows);
+}
+
+/* The caller may have other uses for what dots need. */
+static bool is_cancelled(const struct attention_plan *plan) {
+    if (!plan->exec || !plan->exec->cancelled)
+        return false;
+    heed_dots_end(plan->dots);
+    const bool cancelled = heed_exec_cancelled(plan->exec);
+    heed_dots_begin(plan->dots);
+    return cancelled;
 }
 
 /* Chunks [first, last) in order; false if the call was cancelled.  Where all of the block's chunks are done here, rows start with
  * the first and end with the last, while they are in L1; their outputs then wait for memory during the products of the next rows.
  */
-static bool attend_chunks(struct attention_block *block, float *shared, int64_t first, int64_t last) {
+static bool attend_chunks_with_dots(struct attention_block *block, float *shared, int64_t first, int64_t last) {
     const bool alone = block->plan->splits == 1;
     for (int64_t index = first; index < last; index++) {
         heed_block_load_keys(block, index);
@@ -289,7 +296,7 @@ static bool attend_chunks(struct attention_block *block, float *shared, int64_t 
         heed_block_plan_fetch(block, index);
         for (int64_t from = 0; from < block->rows; from += block->plan->subrows) {
             const int rows = (int)min_i64(block->plan->subrows, block->rows - from);
-            if (heed_exec_cancelled(block->plan->exec))
+            if (is_cancelled(block->plan))
                 return false;
             if (index == first) {
                 heed_block_load_queries(block, from, rows);
@@ -303,6 +310,14 @@ static bool attend_chunks(struct attention_block *block, float *shared, int64_t 
         }
     }
     return true;
+}
+
+/* Configured once: for every few rows, AMX takes 3 % of the time for it. */
+static bool attend_chunks(struct attention_block *block, float *shared, int64_t first, int64_t last) {
+    heed_dots_begin(block->plan->dots);
+    const bool done = attend_chunks_with_dots(block, shared, first, last);
+    heed_dots_end(block->plan->dots);
+    return done;
 }
 
 /* A part of the chunks of a head's only block. */

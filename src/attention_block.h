@@ -63,8 +63,8 @@ void heed_block_arrange_queries(const struct attention_block *block, int64_t fro
 void heed_block_arrange_key_rows(const struct attention_block *block, int at, const void *rows, int n);
 void heed_block_arrange_key_panel(const struct attention_block *block, int at, const void *panel, int width);
 void heed_block_arrange_values(const struct attention_block *block);
-/* Between the table's begin and end: scores of the rows [from, from + rows), the softmax of the current rows, and their outputs,
- * apart. */
+/* Between the begin and end of the dots: scores of the rows [from, from + rows), the softmax of the current rows, and their
+ * outputs, apart. */
 void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows);
 void heed_block_weigh_dots(struct attention_block *block, int rows);
 void heed_block_weight_dots(struct attention_block *block, int rows);
