@@ -13,10 +13,11 @@ enum { CHUNK = 256 };
 struct generation {
     struct model *model;
     struct batch batch;
+    enum heed_compute prompts; /* where there is more than one token */
 };
 
 EXPORT const char *generations_isa(void);
-EXPORT struct generation *generations_open(const char *path, int threads, int64_t tokens);
+EXPORT struct generation *generations_open(const char *path, int threads, int64_t tokens, int bf16_prompts);
 EXPORT const float *generations_run(struct generation *generation, const int32_t *tokens, int64_t position, int64_t count);
 
 const char *generations_isa(void) {
@@ -25,11 +26,12 @@ const char *generations_isa(void) {
     return info.isa;
 }
 
-/* For up to so many tokens.  What is wrong with the checkpoint ends the program. */
-struct generation *generations_open(const char *path, int threads, int64_t tokens) {
+/* For up to so many tokens; bf16_prompts: as generate has it.  What is wrong with the checkpoint ends the program. */
+struct generation *generations_open(const char *path, int threads, int64_t tokens, int bf16_prompts) {
     struct generation *generation = allocate(1, sizeof *generation);
     struct batch *batch = &generation->batch;
     const int64_t pages = (tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
+    generation->prompts = bf16_prompts ? HEED_COMPUTE_BF16_AMX : HEED_COMPUTE_F32;
     generation->model = model_open(path, NULL, &(struct heed_exec){.threads = threads});
     model_make_room(generation->model, CHUNK, 1, pages, pages);
     *batch = (struct batch){.sequences = 1,
@@ -47,6 +49,7 @@ struct generation *generations_open(const char *path, int threads, int64_t token
 const float *generations_run(struct generation *generation, const int32_t *tokens, int64_t position, int64_t count) {
     struct batch *batch = &generation->batch;
     const float *logits = NULL;
+    batch->compute = count > 1 ? generation->prompts : HEED_COMPUTE_F32;
     for (int64_t done = 0; done < count; done += batch->starts[1]) {
         const int64_t taken = count - done < CHUNK ? count - done : CHUNK;
         memcpy(batch->tokens, tokens + done, (size_t)taken * sizeof *tokens);

@@ -43,11 +43,12 @@ class Sequence:
 
 
 class Heed(Sequence):
-    def __init__(self, library, path, threads):
-        self._library = library
-        self._sequence = ctypes.c_void_p(
-            library.generations_open(os.fsencode(path), ctypes.c_int(threads), ctypes.c_int64(POSITIONS))
-        )
+    """Prompts in bf16 where the peers round as much or more, if AMX makes that quick."""
+
+    def __init__(self, library, kind, threads):
+        path, rounds = os.fsencode(generations_model.gguf(kind)), kind != "f32" and library.generations_isa() == b"amx"
+        arguments = ctypes.c_int(threads), ctypes.c_int64(POSITIONS), ctypes.c_int(rounds)
+        self._library, self._sequence = library, ctypes.c_void_p(library.generations_open(path, *arguments))
 
     def compute(self, start, end):
         place = ctypes.c_void_p(TOKENS.ctypes.data + start * TOKENS.itemsize)
@@ -158,7 +159,7 @@ def run_kind(options, records, kind, library):
         ]
         if not wanted:
             continue
-        heed, peer = heed or Heed(library, generations_model.gguf(kind), options.threads), make()
+        heed, peer = heed or Heed(library, kind, options.threads), make()
         for work, sizes in wanted:
             least = min(LEAST_COSINE[kind], LEAST_COSINE_OF_VARIANT.get(variant, 1))
             race(records, {"group": group, "work": work, "variant": variant}, sizes, (heed, peer), least)
