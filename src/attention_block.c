@@ -276,12 +276,13 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
 }
 
 /* The caller may have other uses for what dots need. */
-static bool is_cancelled(const struct attention_plan *plan) {
+static bool is_cancelled(struct attention_block *block) {
+    const struct attention_plan *plan = block->plan;
     if (!plan->exec || !plan->exec->cancelled)
         return false;
-    heed_dots_end(plan->dots);
+    heed_dots_end(plan->dots, &block->callers);
     const bool cancelled = heed_exec_cancelled(plan->exec);
-    heed_dots_begin(plan->dots);
+    heed_dots_begin(plan->dots, &block->callers);
     return cancelled;
 }
 
@@ -296,7 +297,7 @@ static bool attend_chunks_with_dots(struct attention_block *block, float *shared
         heed_block_plan_fetch(block, index);
         for (int64_t from = 0; from < block->rows; from += block->plan->subrows) {
             const int rows = (int)min_i64(block->plan->subrows, block->rows - from);
-            if (is_cancelled(block->plan))
+            if (is_cancelled(block))
                 return false;
             if (index == first) {
                 heed_block_load_queries(block, from, rows);
@@ -314,9 +315,9 @@ static bool attend_chunks_with_dots(struct attention_block *block, float *shared
 
 /* Configured once: for every few rows, AMX takes 3 % of the time for it. */
 static bool attend_chunks(struct attention_block *block, float *shared, int64_t first, int64_t last) {
-    heed_dots_begin(block->plan->dots);
+    heed_dots_begin(block->plan->dots, &block->callers);
     const bool done = attend_chunks_with_dots(block, shared, first, last);
-    heed_dots_end(block->plan->dots);
+    heed_dots_end(block->plan->dots, &block->callers);
     return done;
 }
 

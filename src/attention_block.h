@@ -37,6 +37,7 @@ struct attention_block {
     int *begins, *ends;               /* of the current rows in the current chunk */
     struct attention_chunk chunk;
     struct attention_fetch fetch;
+    struct heed_dots_callers callers;
     const struct attention_block *next; /* what this worker will probably do then; NULL: nothing */
 };
 

@@ -55,9 +55,9 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
         heed_block_load_queries(&block, 0, block.rows);
         heed_block_load_keys(&block, index);
         if (heed_block_find_ranges(&block, 0, (int)block.rows)) {
-            heed_dots_begin(plan->dots);
+            heed_dots_begin(plan->dots, &block.callers);
             heed_block_score(&block, 0, (int)block.rows);
-            heed_dots_end(plan->dots);
+            heed_dots_end(plan->dots, &block.callers);
             add_rows(&block, shared, (int)block.rows);
         }
     }

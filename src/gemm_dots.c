@@ -191,14 +191,15 @@ static void multiply_block(const struct dots_block *block) {
     }
 }
 
-/* Between these nothing of the caller's runs, which may have other uses for the tiles. */
+/* Nothing of the caller's runs meanwhile, which may have other uses for what dots need. */
 static void load_and_multiply(const struct dots_block *block) {
     const struct heed_dots *dots = block->run->dots;
+    struct heed_dots_callers callers;
     heed_fp_flush(true);
-    heed_dots_begin(dots);
+    heed_dots_begin(dots, &callers);
     load_b(block);
     multiply_block(block);
-    heed_dots_end(dots);
+    heed_dots_end(dots, &callers);
     heed_fp_flush(false);
 }
 

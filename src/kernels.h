@@ -258,6 +258,11 @@ struct heed_dot_weights {
     const float *scales;
 };
 
+/* What a thread's tile registers were set to. */
+struct heed_dots_callers {
+    uint8_t tile_configuration[64];
+};
+
 /* Products in HEED_COMPUTE_BF16_AMX: a sum takes in HEED_DOT elements of k at a time, sum + (even + odd), where even and odd are
  * chains by fma from 0 over those at even and at odd places.  heed_fp_flush is on.
  *
@@ -271,9 +276,10 @@ struct heed_dots {
     /* Whether the operating system lets this process use the tiles: if not, the dots of `otherwise` do.  NULL: it does. */
     bool (*permitted)(void);
     const struct heed_kernels *otherwise;
-    /* Around tiles, on each thread.  NULL: nothing. */
-    void (*begin)(void);
-    void (*end)(void);
+    /* Around tiles, on each thread.  The caller's configuration of tile registers comes back at the end, for ggml, which has AMX of
+     * its own, sets it once and for all.  NULL: nothing. */
+    void (*begin)(struct heed_dots_callers *callers);
+    void (*end)(const struct heed_dots_callers *callers);
     /* x[i][p] for p < k, and x[p][j] for p < k, j < columns, or x[j][p] if transposed; of b's other columns up to HEED_PANEL
      * anything.  load_b alone takes bytes. */
     void (*load_a)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy);
@@ -284,13 +290,13 @@ struct heed_dots {
 };
 
 /* NULL: there are none. */
-INLINE void heed_dots_begin(const struct heed_dots *dots) {
+INLINE void heed_dots_begin(const struct heed_dots *dots, struct heed_dots_callers *callers) {
     if (dots && dots->begin)
-        dots->begin();
+        dots->begin(callers);
 }
-INLINE void heed_dots_end(const struct heed_dots *dots) {
+INLINE void heed_dots_end(const struct heed_dots *dots, const struct heed_dots_callers *callers) {
     if (dots && dots->end)
-        dots->end();
+        dots->end(callers);
 }
 
 struct heed_kernels {

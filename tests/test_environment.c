@@ -1,6 +1,9 @@
 /* The caller's floating-point environment: whatever rounding mode, flushing and traps it has, results have the same bits, and it
  * finds its environment again, on its own thread and on those of its pool. */
 #define _GNU_SOURCE /* FE_* exceptions that trap */
+#include "config.h"
+#include "cpu.h"
+#include "dispatch.h"
 #include "harness_attention.h"
 #include "suites.h"
 
@@ -167,12 +170,56 @@ START_TEST(test_environment_of_threads_changes_nothing) {
 }
 END_TEST
 
+#if HEED_HAVE_AMX
+static const struct tile_configuration {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} callers_tiles = {.palette = 1, .row_bytes = {64, 8, 4}, .rows = {3, 16, 1}}, no_tiles;
+
+static void set_tiles(const struct tile_configuration *tiles) {
+    if (tiles->palette)
+        __asm__ volatile("ldtilecfg %0" ::"m"(*tiles));
+    else
+        __asm__ volatile("tilerelease");
+}
+
+static void check_tiles(const struct computation *c, const struct tile_configuration *tiles) {
+    const struct heed_exec exec = {.isa = "amx", .threads = 1};
+    struct tile_configuration after;
+    set_tiles(tiles);
+    const enum heed_status product = heed_gemm(&c->gemm_dots, &exec), attention = heed_attention(&c->dots, &exec);
+    __asm__ volatile("sttilecfg %0" : "=m"(after));
+    set_tiles(&no_tiles);
+    ck_assert(product == HEED_OK && attention == HEED_OK);
+    ck_assert_mem_eq(&after, tiles, sizeof after);
+}
+
+/* ggml sets its tile registers once for each thread, and would end by an illegal instruction. */
+START_TEST(test_environment_of_tiles_stays) {
+    if ((heed_cpu_features() & HEED_CPU_AMX) != HEED_CPU_AMX || !heed_kernels_usable(0)->dots->permitted ||
+        !heed_kernels_usable(0)->dots->permitted())
+        return;
+    struct rng rng = rng_for("tiles", 0);
+    float *x = new_filled(&rng, FILL_NORMAL, SMALL * SMALL), *y = new_floats(results_of(SMALL));
+    const struct computation c = computation_on(x, y, SMALL);
+    check_tiles(&c, &callers_tiles);
+    check_tiles(&c, &no_tiles);
+    free(x);
+    free(y);
+}
+END_TEST
+#endif
+
 Suite *environment_suite(void) {
     Suite *suite = suite_create("environment");
     TCase *tests = tcase_create("environment");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_environment_changes_nothing, 0, usable_tables());
     tcase_add_loop_test(tests, test_environment_of_threads_changes_nothing, 0, usable_tables());
+#if HEED_HAVE_AMX
+    tcase_add_test(tests, test_environment_of_tiles_stays);
+#endif
     suite_add_tcase(suite, tests);
     return suite;
 }

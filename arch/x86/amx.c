@@ -33,7 +33,7 @@ static bool permitted(void) {
 }
 
 /* All eight registers whole: factors have zeros where they end.  Constant, for gcc 12 thinks that the instruction reads 8 bytes. */
-static void begin(void) {
+static void begin(struct heed_dots_callers *callers) {
     static const struct {
         uint8_t palette, start_row, reserved[14];
         uint16_t row_bytes[16];
@@ -41,10 +41,19 @@ static void begin(void) {
     } shape = {.palette = 1,
                .row_bytes = {ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES},
                .rows = {REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER}};
+    _tile_storeconfig(callers->tile_configuration);
+    __asm__ volatile("" : "+m"(*callers)); /* gcc 12: as above */
     _tile_loadconfig(&shape);
 }
 
-static void end(void) { _tile_release(); }
+static void end(const struct heed_dots_callers *callers) {
+    const bool had_tiles = callers->tile_configuration[0] != 0;
+    __asm__ volatile("" ::"m"(*callers)); /* gcc 12: as above */
+    if (had_tiles)
+        _tile_loadconfig(callers->tile_configuration);
+    else
+        _tile_release();
+}
 
 /* 32 elements, or the first n, as bf16 in their order. */
 INLINE __m512i load_dot(const enum heed_type type, const void *x, int64_t n) {
