@@ -35,6 +35,17 @@ static float *new_rounded(const float *x, int64_t n) {
     return rounded;
 }
 
+/* Not where valgrind runs it. */
+static bool denormals_become_zeros(void) {
+    const uint64_t callers = heed_fp_begin();
+    heed_fp_flush(true);
+    volatile float x = 0x1p-130f;
+    x *= 1;
+    heed_fp_flush(false);
+    heed_fp_end(callers);
+    return x == 0;
+}
+
 static struct dots_case new_case(struct rng *rng) {
     struct dots_case c = {.request = {.batch = 1,
                                       .num_kv_heads = rng_range(rng, 1, 2),
@@ -54,7 +65,8 @@ static struct dots_case new_case(struct rng *rng) {
     c.chunks = ceil_div(r->key_tokens, HEED_CHUNK);
     const int64_t rows = r->num_heads * r->query_tokens, keys = r->num_kv_heads * r->key_tokens;
     c.query = new_filled(rng, FILL_NORMAL, rows * r->head_dim);
-    c.key = new_filled(rng, rng_range(rng, 0, 3) ? FILL_NORMAL : FILL_DENORMAL, keys * r->head_dim);
+    const enum fill small = denormals_become_zeros() ? FILL_DENORMAL : FILL_NORMAL;
+    c.key = new_filled(rng, rng_range(rng, 0, 3) ? FILL_NORMAL : small, keys * r->head_dim);
     c.value = new_filled(rng, FILL_NORMAL, keys * r->value_dim);
     for (int64_t i = rng_range(rng, 0, 3); i > 0; i--) /* of bf16, the second one is infinite */
         c.value[rng_range(rng, 0, keys * r->value_dim - 1)] = rng_range(rng, 0, 1) ? __builtin_nanf("") : 3.4e38f;
