@@ -61,7 +61,7 @@ static void plan_tasks(struct dots_run *run) {
 static void plan_workspace(struct dots_run *run) {
     const struct heed_gemm *request = run->request;
     const int64_t tile_rows = run->dots->tile_rows;
-    const bool has_source = request->packed_b ? type_has_blocks(request->b_type) : request->transpose_b;
+    const bool has_source = type_has_blocks(request->b_type);
     const int64_t strip = request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0, source = has_source ? run->block_k * HEED_PANEL : 0;
     run->panel_floats = HEED_PANEL / run->dots->elements * run->block_k;
     run->sums_at = run->panel_floats * run->block_columns / HEED_PANEL;
@@ -123,14 +123,24 @@ static bool load_rows(void *context, int64_t task, int worker) {
     return true;
 }
 
+static bool is_transposed(const struct heed_gemm *request) {
+    return request->transpose_b && !request->packed_b && !type_has_blocks(request->b_type);
+}
+
 static void load_b(const struct dots_block *block) {
     const struct dots_run *run = block->run;
-    const int64_t k = min_i64(block->k, run->request->k - block->start);
+    const struct heed_gemm *request = run->request;
+    const int64_t k = min_i64(block->k, request->k - block->start);
     float *panel = block->b;
     for (int64_t j = 0; j < block->columns; j += HEED_PANEL, panel += run->panel_floats) {
         const int columns = (int)min_i64(HEED_PANEL, block->columns - j);
+        if (is_transposed(request)) {
+            run->dots->load_b_transposed(heed_gemm_b_at(request, block->column + j, block->start), request->b_type, request->ldb, k,
+                                         columns, panel);
+            continue;
+        }
         const struct heed_gemm_rows b =
-            heed_gemm_rows_of_b(run->request, run->kernels, block->column + j, columns, block->start, k, block->source);
+            heed_gemm_rows_of_b(request, run->kernels, block->column + j, columns, block->start, k, block->source);
         run->dots->load_b(b.data, b.type, b.ld, k, b.columns, panel);
     }
 }
