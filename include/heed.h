@@ -542,8 +542,8 @@ enum heed_status heed_pack_weights(const struct heed_weights *weights, void *pac
  * by heed_embedding, or where it is used. */
 struct heed_convert {
     int64_t rows, columns;     /* columns: a multiple of 32 for blocks, and so is the stride of more than one row of them */
-    struct heed_input input;   /* of any type; data, token_stride and type count */
-    struct heed_output output; /* of all types */
+    struct heed_input input;   /* HEED_F32, HEED_BF16 or HEED_F16; data, token_stride and type count */
+    struct heed_output output; /* of any type */
     float *scales;             /* [rows] with HEED_I8, else NULL */
 };
 enum heed_status heed_convert(const struct heed_convert *convert, const struct heed_exec *exec);
