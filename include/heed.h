@@ -538,11 +538,11 @@ enum heed_status heed_pack_weights(const struct heed_weights *weights, void *pac
  *              0: what ggml makes of floats
  *   HEED_Q4_0  d = (the first of the elements of largest size) / -8, and min(15, floor(x * (1 / d) + 8.5)): the same
  *
- * A row of bytes, or a block, with a NaN or an infinity has the scale NaN and integers of 0.  What other types hold becomes floats
- * by heed_embedding, or where it is used. */
+ * A row of bytes, or a block, with a NaN or an infinity has the scale NaN and integers of 0.  Bytes with scales become floats by
+ * heed_embedding, or where they are used. */
 struct heed_convert {
     int64_t rows, columns;     /* columns: a multiple of 32 for blocks, and so is the stride of more than one row of them */
-    struct heed_input input;   /* HEED_F32, HEED_BF16 or HEED_F16; data, token_stride and type count */
+    struct heed_input input;   /* of any type but HEED_I8; data, token_stride and type count */
     struct heed_output output; /* of any type */
     float *scales;             /* [rows] with HEED_I8, else NULL */
 };

@@ -13,23 +13,30 @@ enum { PIECE = 256 /* elements of a row at a time, whole blocks, on the stack */
 /* Below it 1 / scale may be infinite, and the f16 of a block is 0 long before. */
 static const float least_scale = 0x1p-126f;
 
+static enum heed_status check_blocks(const struct heed_convert *r, const char *side, enum heed_type type, int64_t stride) {
+    if (!type_has_blocks(type))
+        return HEED_OK;
+    if (r->columns % TYPE_BLOCK)
+        return heed_fail(HEED_INVALID_ARGUMENT, "columns is %" PRId64 ", must be a multiple of %d with %s.type %s", r->columns,
+                         TYPE_BLOCK, side, type_name(type));
+    if (r->rows > 1 && stride % TYPE_BLOCK)
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s.token_stride is %" PRId64 ", must be a multiple of %d with %s.type %s", side,
+                         stride, TYPE_BLOCK, side, type_name(type));
+    return HEED_OK;
+}
+
 static enum heed_status check_types(const struct heed_convert *r) {
-    if (r->input.type != HEED_F32 && r->input.type != HEED_BF16 && r->input.type != HEED_F16)
-        return heed_fail(HEED_INVALID_ARGUMENT, "input.type is %d, must be HEED_F32, HEED_BF16 or HEED_F16", (int)r->input.type);
+    if ((unsigned)r->input.type > HEED_Q4_0 || r->input.type == HEED_I8)
+        return heed_fail(HEED_INVALID_ARGUMENT, "input.type is %d, must be HEED_F32, HEED_BF16, HEED_F16, HEED_Q8_0 or HEED_Q4_0",
+                         (int)r->input.type);
     if ((unsigned)r->output.type > HEED_Q4_0)
         return heed_fail(HEED_INVALID_ARGUMENT, "output.type is %d, must be one of enum heed_type", (int)r->output.type);
     if (r->output.type != HEED_I8 && r->scales)
         return heed_fail(HEED_INVALID_ARGUMENT, "scales is %p, must be NULL with output.type %s, which is not i8",
                          (const void *)r->scales, type_name(r->output.type));
-    if (!type_has_blocks(r->output.type))
-        return HEED_OK;
-    if (r->columns % TYPE_BLOCK)
-        return heed_fail(HEED_INVALID_ARGUMENT, "columns is %" PRId64 ", must be a multiple of %d with output.type %s", r->columns,
-                         TYPE_BLOCK, type_name(r->output.type));
-    if (r->rows > 1 && r->output.token_stride % TYPE_BLOCK)
-        return heed_fail(HEED_INVALID_ARGUMENT, "output.token_stride is %" PRId64 ", must be a multiple of %d with output.type %s",
-                         r->output.token_stride, TYPE_BLOCK, type_name(r->output.type));
-    return HEED_OK;
+    if (check_blocks(r, "input", r->input.type, r->input.token_stride))
+        return HEED_INVALID_ARGUMENT;
+    return check_blocks(r, "output", r->output.type, r->output.token_stride);
 }
 
 static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
@@ -59,12 +66,25 @@ static const void *row_of(const struct heed_input *input, int64_t row) {
     return type_at(input->type, input->data, row > 0 ? row * input->token_stride : 0);
 }
 
+/* Elements [from, from + n) of a row as floats.  Those of blocks are added to -0, which changes none. */
+static void load(const struct heed_convert *r, const struct heed_kernels *kernels, const void *row, int64_t from, int64_t n,
+                 float *x) {
+    const void *data = type_at(r->input.type, row, from);
+    if (!type_has_blocks(r->input.type)) {
+        kernels->widen_rows(data, r->input.type, 0, 1, n, x, 0);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        x[i] = -0.0f;
+    kernels->add_scaled(data, r->input.type, n, 1.0f, x);
+}
+
 /* The size of the largest element, NaN if one is not finite. */
 static float largest_of(const struct heed_convert *r, const struct heed_kernels *kernels, const void *row) {
     float floats[PIECE], largest = 0;
     for (int64_t from = 0; from < r->columns; from += PIECE) {
         const int64_t n = min_i64(PIECE, r->columns - from);
-        kernels->widen_rows(type_at(r->input.type, row, from), r->input.type, 0, 1, n, floats, 0);
+        load(r, kernels, row, from, n, floats);
         const float size = kernels->max_size(floats, n);
         if (!(size <= largest) && largest == largest)
             largest = size;
@@ -130,7 +150,7 @@ static void run_row(const void *context, const struct heed_kernels *kernels, int
     float floats[PIECE];
     for (int64_t at = 0; at < r->columns; at += PIECE, to += type_span(type, PIECE)) {
         const int64_t n = min_i64(PIECE, r->columns - at);
-        kernels->widen_rows(type_at(r->input.type, from, at), r->input.type, 0, 1, n, floats, 0);
+        load(r, kernels, from, at, n, floats);
         if (type == HEED_I8)
             to_bytes(kernels, floats, n, scale, to);
         else if (type_has_blocks(type))

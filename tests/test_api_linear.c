@@ -187,6 +187,9 @@ START_TEST(test_api_convert) {
     REFUSED(convert, r.rows = -1, "rows", "-1");
     REFUSED(convert, r.columns = -1, "columns", "-1");
     REFUSED(convert, r.input.type = HEED_I8, "input.type", "3");
+    REFUSED(convert, r.input.type = (enum heed_type)6, "input.type", "6");
+    REFUSED(convert, (r.input.type = HEED_Q8_0, r.columns = 31), "columns", "input.type q8_0");
+    REFUSED(convert, (r.input.type = HEED_Q4_0, r.input.token_stride = 33), "input.token_stride", "33");
     REFUSED(convert, r.output.type = (enum heed_type)6, "output.type", "6");
     REFUSED(convert, r.scales = NULL, "scales", "NULL");
     REFUSED(convert, r.output.type = HEED_BF16, "scales", "bf16");
@@ -204,6 +207,8 @@ START_TEST(test_api_convert) {
     ACCEPTED(convert, (void)0);
     ACCEPTED(convert, (r.rows = 0, r.input.data = NULL, r.output.data = NULL, r.scales = NULL));
     ACCEPTED(convert, (r.rows = 1, r.output.token_stride = 0));
+    ACCEPTED(convert, r.input.type = HEED_Q8_0);
+    ACCEPTED(convert, (r.input.type = HEED_Q4_0, r.rows = 1, r.input.token_stride = 1));
     ACCEPTED(convert, (r.output.type = HEED_Q8_0, r.scales = NULL, r.rows = 1, r.output.token_stride = 1));
 }
 END_TEST

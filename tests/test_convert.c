@@ -70,16 +70,30 @@ struct conversion {
     int64_t rows, columns;
     enum heed_type from, to;
     float *input, *scales;
-    char *want;
+    char *blocks, *want;
 };
+
+/* The input of c as blocks, and what they hold. */
+static void store_blocks(struct conversion *c) {
+    const int64_t n = c->rows * c->columns;
+    c->blocks = malloc((size_t)type_span(c->from, n) + 1);
+    want_rows(c->from, c->input, c->rows, c->columns, c->blocks, NULL);
+    for (int64_t i = 0; i < n; i++)
+        c->input[i] = (float)ref_element(c->blocks, c->from, i);
+}
 
 static struct conversion new_conversion(struct rng *rng) {
     struct conversion c = {.from = any_type(rng), .to = (enum heed_type)rng_range(rng, HEED_F32, HEED_Q4_0)};
+    if (rng_range(rng, 0, 3) == 0)
+        c.from = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q4_0);
     c.rows = rng_range(rng, 0, 6);
     c.columns = rng_range(rng, 0, 3) ? rng_range(rng, 0, 70) : rng_range(rng, 0, 700);
-    c.columns = round_up(c.columns, type_has_blocks(c.to) ? TYPE_BLOCK : 1);
+    c.columns = round_up(c.columns, type_has_blocks(c.from) || type_has_blocks(c.to) ? TYPE_BLOCK : 1);
     c.input = new_filled(rng, rng_range(rng, 0, 1) ? FILL_NORMAL : any_fill(rng), c.rows * c.columns);
-    round_floats(c.from, c.input, c.rows * c.columns);
+    if (type_has_blocks(c.from))
+        store_blocks(&c);
+    else
+        round_floats(c.from, c.input, c.rows * c.columns);
     c.scales = new_floats(c.rows);
     c.want = malloc((size_t)type_span(c.to, c.rows * c.columns) + 1);
     want_rows(c.to, c.input, c.rows, c.columns, c.want, c.scales);
@@ -90,7 +104,10 @@ static void run(const struct conversion *c, const struct heed_exec *exec, struct
     struct stored_matrix input = stored_matrix_new(rng, c->from, c->rows, c->columns),
                          output = stored_matrix_new(rng, c->to, c->rows, c->columns);
     struct buffer scales = buffer_new(c->to == HEED_I8 ? c->rows : 0, any_placement(rng));
-    stored_matrix_put(&input, c->input);
+    if (c->blocks)
+        stored_matrix_put_bytes(&input, c->blocks);
+    else
+        stored_matrix_put(&input, c->input);
     const struct heed_convert r = {.rows = c->rows,
                                    .columns = c->columns,
                                    .input = {.data = input.data, .token_stride = input.ld, .type = c->from},
@@ -109,7 +126,8 @@ static void run(const struct conversion *c, const struct heed_exec *exec, struct
     }
     if (c->to == HEED_I8 && c->columns > 0)
         must(compare(SAME_BITS, scales.data, c->scales, 1, c->rows));
-    must_hold(&input, c->input);
+    if (!c->blocks)
+        must_hold(&input, c->input);
     buffer_free(&input.memory);
     buffer_free(&output.memory);
     buffer_free(&scales);
@@ -123,6 +141,7 @@ START_TEST(test_convert_same_bits) {
             run(&c, &(struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)}, &rng);
         free(c.input);
         free(c.scales);
+        free(c.blocks);
         free(c.want);
     }
 }

@@ -134,11 +134,11 @@ void fuzz_convert(struct input *in) {
     struct memory memory = {.count = 0};
     struct heed_convert r = {.rows = take_range(in, 0, 9), .columns = take_range(in, 0, 80)};
     r.output.type = (enum heed_type)take_range(in, HEED_F32, HEED_Q4_0);
-    const int64_t block = type_has_blocks(r.output.type) ? TYPE_BLOCK : 1;
+    r.input.type = take_chance(in, 3) ? (enum heed_type)take_range(in, HEED_Q8_0, HEED_Q4_0) : take_type(in);
+    const int64_t block = type_has_blocks(r.output.type) || type_has_blocks(r.input.type) ? TYPE_BLOCK : 1;
     r.columns = (r.columns + (take_chance(in, 8) ? 500 : 0)) / block * block;
-    r.input.type = take_type(in);
-    r.input.token_stride = take_chance(in, 6) ? 0 : r.columns + take_range(in, 0, 3);
-    r.input.data = new_typed(in, &memory, "input", r.input.type, r.rows, r.columns, r.input.token_stride);
+    r.input.token_stride = take_chance(in, 6) ? 0 : r.columns + block * take_range(in, 0, 3);
+    r.input.data = new_weights(in, &memory, "input", r.input.type, r.rows, r.columns, r.input.token_stride);
     r.output.token_stride = r.columns + block * take_range(in, 0, 3);
     r.output.data = new_weights(in, &memory, "output", r.output.type, r.rows, r.columns, r.output.token_stride);
     if (r.output.type == HEED_I8)
