@@ -262,7 +262,8 @@ struct heed_attention {
     const float *alibi_slopes; /* NULL: none; else [num_heads]: score - slope * |position - key's position| (Press et al. 2022) */
     struct heed_relative relative;
     const float *sinks; /* NULL: none; else [num_heads]: a score that takes its part of the softmax and has no value;
-                           -inf: none for this head; NaN and +inf make its rows NaN */
+                           -inf: none for this head; NaN and +inf make its rows NaN; from 2.36e38 on it is infinite, for
+                           times log2(e) it is */
 
     /* Each of any type; with a cache, whose types count then, those of key and value are not looked at. */
     struct heed_input query;           /* [batch, num_heads, query_tokens, head_dim] */

@@ -33,6 +33,7 @@ void heed_block_arrange_key_rows(const struct attention_block *block, int at, co
         dots->load_b_transposed(rows, block->chunk.key_type, ld, head_dim, n, key_panel(block, at));
         return;
     }
+    /* Whole panels are rounded: keys before the first that are seen were never stored. */
     memset(block->source, 0, (size_t)(in_panel * head_dim) * sizeof *block->source);
     block->kernels->widen_rows(rows, block->chunk.key_type, ld, n, head_dim, block->source + in_panel * head_dim, head_dim);
     dots->load_b_transposed(block->source, HEED_F32, head_dim, head_dim, in_panel + n, key_panel(block, at));
@@ -46,7 +47,7 @@ void heed_block_arrange_key_panel(const struct attention_block *block, int at, c
         dots->load_b(panel, block->chunk.key_type, width, head_dim, width, key_panel(block, at));
         return;
     }
-    if (in_panel && at <= block->chunk.begin)
+    if (in_panel && at <= block->chunk.begin) /* as above */
         memset(block->source, 0, (size_t)(head_dim * HEED_PANEL) * sizeof *block->source);
     block->kernels->widen_rows(panel, block->chunk.key_type, width, head_dim, width, block->source + in_panel, HEED_PANEL);
     if (in_panel + width == HEED_PANEL || at + width >= block->chunk.end)

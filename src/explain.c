@@ -29,19 +29,45 @@ struct work {
     double keys, rows; /* key tokens that anyone sees, query tokens; of all sequences */
 };
 
+/* Of 0 ... x - 1, none counted as more than `most`. */
+static double sum_below(int64_t x, int64_t most) {
+    const double ramp = (double)max_i64(0, min_i64(x, most)), flat = (double)max_i64(0, x - most);
+    return ramp * (ramp - 1) / 2 + flat * (double)most;
+}
+
+/* The keys before token + first, of all tokens: sums, not loops, for a plan of no data may have any number of tokens. */
+static double keys_before(const struct attention_sequence *s, int64_t first) {
+    return sum_below(first + s->queries, s->keys) - sum_below(first, s->keys);
+}
+
+static struct work work_of(const struct heed_attention *request, const struct attention_sequence *s) {
+    const struct heed_window *window = &request->window;
+    if (s->queries == 0)
+        return (struct work){0};
+    const struct attention_range first = heed_attention_range(request, s, 0),
+                                 last = heed_attention_range(request, s, s->queries - 1);
+    int64_t ahead = request->causal ? 0 : s->keys - s->offset; /* all keys are before token 0, and more */
+    if (window->on && window->right >= 0)
+        ahead = min_i64(ahead, window->right);
+    const bool has_left = window->on && window->left >= 0;
+    return (struct work){
+        .pairs = keys_before(s, s->offset + ahead + 1) - (has_left ? keys_before(s, s->offset - window->left) : 0),
+        .keys = (double)max_i64(0, last.end - first.begin),
+        .rows = (double)s->queries,
+    };
+}
+
 static struct work count_work(const struct heed_attention *request) {
+    const bool alike =
+        !request->query_starts && !request->key_starts && !request->key_lengths && request->alignment != HEED_ALIGN_OFFSETS;
+    const double times = alike ? (double)request->batch : 1;
     struct work work = {0};
-    for (int64_t b = 0; b < request->batch; b++) {
+    for (int64_t b = 0; b < (alike ? 1 : request->batch); b++) {
         const struct attention_sequence s = heed_attention_sequence(request, b);
-        int64_t first = INT64_MAX, last = 0;
-        for (int64_t token = 0; token < s.queries; token++) {
-            const struct attention_range range = heed_attention_range(request, &s, token);
-            work.pairs += (double)max_i64(0, range.end - range.begin);
-            first = min_i64(first, range.begin);
-            last = max_i64(last, range.end);
-        }
-        work.keys += (double)max_i64(0, s.queries > 0 ? last - first : 0);
-        work.rows += (double)s.queries;
+        const struct work one = work_of(request, &s);
+        work.pairs += times * one.pairs;
+        work.keys += times * one.keys;
+        work.rows += times * one.rows;
     }
     return work;
 }

@@ -17,10 +17,11 @@ enum { COLUMNS = 256 /* of an output row merged at once, on the stack */, TASK_R
 
 void heed_state_of_sink(float sink, float *max, float *sum) {
     const float log2e = 0x1.715476p+0f;
+    const float scaled = sink * log2e;
     /* exp(inf - inf) is NaN, so an infinite sink makes NaN even of a row that sees no key. */
-    const bool is_nan = !(sink < INFINITY);
-    *max = is_nan ? -INFINITY : sink * log2e;
-    *sum = is_nan ? __builtin_nanf("") : sink == -INFINITY ? 0.0f : 1.0f;
+    const bool is_nan = !(scaled < INFINITY);
+    *max = is_nan ? -INFINITY : scaled;
+    *sum = is_nan ? __builtin_nanf("") : scaled == -INFINITY ? 0.0f : 1.0f;
 }
 
 float heed_log_sum_exp(float max, float sum) {

@@ -47,3 +47,14 @@ void must_hold(const struct stored_matrix *s, const float *values) {
             must(j < s->columns ? "other bits than the product of floats" : "wrote between rows");
     }
 }
+
+void must_hold_bytes(const struct stored_matrix *s, const char *bytes) {
+    const int64_t width = type_span(s->type, s->columns), step = type_span(s->type, s->ld);
+    for (int64_t i = 0; i < s->rows; i++) {
+        if (memcmp(s->data + i * step, bytes + i * width, (size_t)width) != 0)
+            must("other bytes than the definition");
+        for (int64_t at = width; i + 1 < s->rows && at < step; at++)
+            if ((unsigned char)s->data[i * step + at] != 0xff)
+                must("wrote between rows");
+    }
+}

@@ -17,5 +17,7 @@ void stored_matrix_put(const struct stored_matrix *s, const float *values);
 void stored_matrix_put_bytes(const struct stored_matrix *s, const char *bytes);
 /* That it holds these values, rounded, and gaps of 0xff. */
 void must_hold(const struct stored_matrix *s, const float *values);
+/* The same of contiguous bytes. */
+void must_hold_bytes(const struct stored_matrix *s, const char *bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /* Plan, run and explain: what they refuse, and what an explanation says. */
 #include "api_common.h"
+#include "reference/reference.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -219,10 +220,57 @@ START_TEST(test_api_explain) {
 }
 END_TEST
 
+static double explained(const struct heed_attention *request, const char *name) {
+    static char text[TEXT];
+    const struct heed_plan plan = plan_of(*request, NULL);
+    heed_explain(&plan, text, TEXT);
+    return number_of(text, name);
+}
+
+/* Work is counted in closed form; here one by one. */
+START_TEST(test_api_explain_work) {
+    prepare();
+    struct rng rng = rng_for("explain_work", _i);
+    struct heed_attention request = legal_attention();
+    const int64_t lengths[] = {rng_range(&rng, 0, 5), rng_range(&rng, 0, 5)},
+                  offsets[] = {rng_range(&rng, -4, 8), rng_range(&rng, -4, 8)};
+    request.causal = rng_range(&rng, 0, 1);
+    if (rng_range(&rng, 0, 1))
+        request.window = (struct heed_window){true, rng_range(&rng, -1, 6), rng_range(&rng, -1, 6)};
+    request.alignment = (enum heed_alignment)rng_range(&rng, HEED_ALIGN_TOP_LEFT, HEED_ALIGN_OFFSETS);
+    request.key_lengths = rng_range(&rng, 0, 1) ? lengths : NULL;
+    request.query_offsets = offsets;
+    double pairs = 0;
+    for (int64_t b = 0; b < request.batch; b++)
+        for (int64_t i = 0; i < request.query_tokens; i++)
+            for (int64_t j = 0; j < request.key_tokens; j++)
+                pairs += ref_sees(&request, b, i, j);
+    ck_assert_double_eq(explained(&request, "flops"), 2 * pairs * (double)(request.num_heads * (4 + 6)));
+}
+END_TEST
+
+/* Of more queries than one could count; nothing is read or written. */
+START_TEST(test_api_explain_large) {
+    prepare();
+    struct heed_attention request = legal_attention();
+    request.batch = 1 << 10;
+    request.query_tokens = INT64_C(1) << 32;
+    request.query.batch_stride = request.query.head_stride = request.query.token_stride = 0;
+    request.key.batch_stride = request.value.batch_stride = 0;
+    const int64_t rows = request.num_heads * request.query_tokens;
+    request.output = (struct heed_output){memory + LSE, rows * 6, request.query_tokens * 6, 6, HEED_F32};
+    request.weights = request.lse = (struct heed_output){0};
+    request.causal = true;
+    ck_assert_double_gt(explained(&request, "flops"), 0x1p42);
+}
+END_TEST
+
 void add_plan_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_plan_refusals);
     tcase_add_test(tests, test_api_run_refusals);
     tcase_add_test(tests, test_api_run_legal);
     tcase_add_test(tests, test_api_json_checker);
     tcase_add_test(tests, test_api_explain);
+    tcase_add_loop_test(tests, test_api_explain_work, 0, 200);
+    tcase_add_test(tests, test_api_explain_large);
 }

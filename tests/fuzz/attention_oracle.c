@@ -25,7 +25,7 @@ struct row {
     const double *p, *output;      /* the oracle's */
     double lse;                    /* the oracle's */
     double *natural[3];            /* error of a score at each stage */
-    double *e;                     /* of the logarithm, to base 2, of its weight; -1: the weight is 0 */
+    double *low, *high;            /* what a weight, relative to the sum, may be instead of p; high < 0: nothing but 0 */
     double max, sum_low, sum_high; /* largest score; what the sum of the weights, 1, may be instead */
 };
 
@@ -100,6 +100,11 @@ static double logarithm_error(const struct row *row, double score, double error)
     return LOG2E * (error + 4 * U * (row->max - score + error)) + 3 * U * (double)(row->chunks + 2);
 }
 
+/* Of a score whose logarithm is off by so much; a weight that underflows may be one that does not. */
+static double weight_of(const struct row *row, double score, double error) {
+    return score > -INFINITY ? exp2(LOG2E * (score - row->lse) + error) : 0;
+}
+
 static void bound_weights(struct row *row) {
     const struct heed_attention *a = &row->f->plain;
     const double sink = a->sinks ? (double)a->sinks[row->h] : -INFINITY;
@@ -112,26 +117,26 @@ static void bound_weights(struct row *row) {
         if (scores[j] > -INFINITY)
             row->max = fmax(row->max, scores[j] + row->natural[HEED_SCORES_BIASED][j]);
     }
-    const double sink_error = logarithm_error(row, sink, 4 * U * fabs(sink)),
-                 sink_part = sink > -INFINITY ? exp(sink - row->lse) : 0;
-    row->sum_low = sink_part > 0 ? sink_part * exp2(-sink_error) : 0;
-    row->sum_high = sink_part > 0 ? sink_part * exp2(sink_error) : 0;
+    const double sink_error = logarithm_error(row, sink, 4 * U * fabs(sink));
+    row->sum_low = weight_of(row, sink, -sink_error);
+    row->sum_high = weight_of(row, sink, sink_error);
     for (int64_t j = 0; j < row->columns; j++) {
-        row->e[j] = scores[j] > -INFINITY ? logarithm_error(row, scores[j], row->natural[HEED_SCORES_BIASED][j]) : -1;
-        row->sum_low += row->p[j] > 0 ? row->p[j] * exp2(-row->e[j]) : 0;
-        row->sum_high += row->p[j] > 0 ? row->p[j] * exp2(row->e[j]) : 0;
+        const double error = logarithm_error(row, scores[j], row->natural[HEED_SCORES_BIASED][j]);
+        row->low[j] = weight_of(row, scores[j], -error);
+        row->high[j] = scores[j] > -INFINITY ? weight_of(row, scores[j], error) : -1;
+        row->sum_low += row->low[j];
+        row->sum_high += fmax(0, row->high[j]);
     }
     row->sum_low = fmax(0, row->sum_low - (double)(row->columns + 1) * FLUSH);
     row->sum_high += (double)(row->columns + 1) * FLUSH;
     free(scores);
 }
 
-/* A weight lies between p 2^-e / high and p 2^e / low. */
+/* A weight lies between low / sum_high and high / sum_low, and is 1 at most. */
 static double weight_error(const struct row *row, int64_t j) {
-    const double p = row->p[j], e = row->e[j];
-    if (e < 0)
+    if (row->high[j] < 0)
         return 0;
-    const double above = p > 0 ? p * (exp2(e) / row->sum_low - 1) : 0, below = p > 0 ? p * (1 - exp2(-e) / row->sum_high) : 0;
+    const double above = fmin(row->high[j] / row->sum_low, 1 + 4 * U) - row->p[j], below = row->p[j] - row->low[j] / row->sum_high;
     return fmax(above, below) + FLUSH / row->sum_low;
 }
 
@@ -175,7 +180,7 @@ static void check_output(const struct row *row) {
     for (int64_t d = 0; d < a->value_dim; d++) {
         double bound = (double)(128 * row->columns + 4 * row->chunks + 4) * tiny_of(row); /* 127: of a byte */
         for (int64_t j = 0; j < s.keys; j++) {
-            if (row->e[j] < 0)
+            if (row->high[j] < 0)
                 continue;
             const float *value =
                 row_of(&a->value, a->key_starts, row->b, row->h / (a->num_heads / a->num_kv_heads), s.first_key + j);
@@ -190,7 +195,7 @@ static void check_output(const struct row *row) {
 
 static double stored_weight_error(const struct row *row, int64_t j) {
     const double off = weight_error(row, j);
-    return row->e[j] < 0 ? 0 : off + gamma_of(28 + row->chunks) * (row->p[j] + off) + tiny_of(row);
+    return row->high[j] < 0 ? 0 : off + gamma_of(28 + row->chunks) * (row->p[j] + off) + tiny_of(row);
 }
 
 static void check_lse(const struct row *row) {
@@ -254,7 +259,8 @@ void check_against_oracle(const struct attention_fuzz *f) {
     const int64_t columns = ref_columns(a), rows = ref_rows(a);
     double *output = new_array(rows * a->value_dim), *weights = new_array(rows * columns), *lse = new_array(rows);
     const struct ref_attention_result want = {.output = output, .weights = weights, .lse = lse};
-    struct row row = {.f = f, .columns = columns, .chunks = (columns + 255) / 256, .e = new_array(columns)};
+    struct row row = {
+        .f = f, .columns = columns, .chunks = (columns + 255) / 256, .low = new_array(columns), .high = new_array(columns)};
     for (int stage = 0; stage < 3; stage++)
         row.natural[stage] = new_array(columns);
     if (!ref_attention(a, &want))
@@ -264,7 +270,8 @@ void check_against_oracle(const struct attention_fuzz *f) {
             check_head(&row, &want);
     for (int stage = 0; stage < 3; stage++)
         free(row.natural[stage]);
-    free(row.e);
+    free(row.low);
+    free(row.high);
     free(output);
     free(weights);
     free(lse);

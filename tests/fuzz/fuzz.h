@@ -59,7 +59,13 @@ void make_bool(bool *x);
 
 /* What a byte of a request's memory is for.  Bytes for nothing hold NaNs and may be neither read nor written.  Structs of the
  * request itself are no inputs that heed would look out for. */
-enum role { ROLE_NONE, ROLE_DESCRIPTOR, ROLE_INPUT, ROLE_OUTPUT };
+enum role {
+    ROLE_NONE,
+    ROLE_DESCRIPTOR,
+    ROLE_READ_FIRST, /* an input that an output may overlap; to be marked before the others */
+    ROLE_INPUT,
+    ROLE_OUTPUT
+};
 
 /* Allocations exactly as large as needed, so that AddressSanitizer sees what goes beyond them, and between the rows of a tensor,
  * too. */

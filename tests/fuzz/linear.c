@@ -161,15 +161,18 @@ static enum marked mark_layer(struct memory *memory, const void *request) {
         is_large(r->attention.num_heads * rows, r->attention.query_tokens, r->attention.head_dim + r->attention.value_dim))
         return MARKED_OUTSIDE;
     const bool in_place = is_output(&r->output, &r->residual);
-    const struct rows first[] = {view_rows(&r->input, rows, r->qkv.inputs), weight_rows(&r->qkv)},
+    const struct rows input = view_rows(&r->input, rows, r->qkv.inputs), first[] = {weight_rows(&r->qkv)},
                       second[] = {weight_rows(&r->out)};
     const struct rows output = typed_rows(r->output.data, r->output.type, rows, r->out.outputs, r->output.token_stride);
     const struct rows others[] = {matrix_rows(r->qkv.bias, 1, r->qkv.bias ? r->qkv.outputs : 0, 0),
                                   matrix_rows(r->out.bias, 1, r->out.bias ? r->out.outputs : 0, 0),
                                   view_rows(&r->residual, rows, in_place ? 0 : r->out.outputs)};
-    enum marked marked = mark_inputs(memory, others, 3);
-    if (marked == MARKED && r->qkv.inputs > 0 && r->qkv.outputs > 0)
-        marked = mark_inputs(memory, first, 2);
+    const bool projects = r->qkv.inputs > 0 && r->qkv.outputs > 0;
+    enum marked marked = projects ? memory_mark(memory, &input, ROLE_READ_FIRST) : MARKED;
+    if (marked == MARKED)
+        marked = mark_inputs(memory, others, 3);
+    if (marked == MARKED && projects)
+        marked = mark_inputs(memory, first, 1);
     if (marked == MARKED && r->out.inputs > 0 && r->out.outputs > 0)
         marked = mark_inputs(memory, second, 1);
     return marked == MARKED && r->out.outputs > 0 ? memory_mark(memory, &output, ROLE_OUTPUT) : marked;
