@@ -15,6 +15,7 @@ enum {
     FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles */
     FEW_ROWS_PLAIN_K = 16,    /* or is as many rows of b as a processor's prefetchers can follow at once */
     WIDENED_FLOATS = 1 << 21, /* of a, if that is rows enough */
+    LEAST_TASK_ROWS = 120,    /* for which reading a panel of b pays */
     TASKS_PER_WORKER = 4
 };
 
@@ -26,15 +27,17 @@ bool heed_gemm_tiles_finish(const struct gemm_run *run) {
     return run->request->c_type == HEED_F32 && !run->request->b_scales && !run->epilogue;
 }
 
-/* Columns are cut first: each task then packs its own part of b once.  Rows are cut where there are too few columns. */
+/* Where each task packs its own part of b, columns are cut first, so that each part is packed once.  Where b is packed, rows are,
+ * so that a task reads few rows of a and writes lines of c that no other does: 1.00 to 1.08 times as fast with two threads. */
 static int64_t plan_tasks(struct gemm_run *run, int threads) {
-    const int64_t m = run->request->m, n = run->request->n;
-    const int64_t panels = ceil_div(n, HEED_PANEL), wanted = threads > 1 ? (int64_t)threads * TASKS_PER_WORKER : 1;
-    const int64_t task_panels = ceil_div(panels, wanted);
+    const int64_t m = run->request->m, tile_rows = run->kernels->tile_rows;
+    const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = threads > 1 ? (int64_t)threads * TASKS_PER_WORKER : 1;
+    const int64_t rows_first = run->request->packed_b ? max_i64(1, min_i64(wanted, m / LEAST_TASK_ROWS)) : 1;
+    const int64_t task_panels = ceil_div(panels, ceil_div(wanted, rows_first));
     run->task_columns = task_panels * HEED_PANEL;
     run->column_tasks = ceil_div(panels, task_panels);
     const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
-    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? 48 : 1), run->kernels->tile_rows));
+    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? 48 : 1), tile_rows));
     return ceil_div(m, run->task_rows) * run->column_tasks;
 }
 
