@@ -54,7 +54,7 @@ FUZZ_OBJ = $(call objects,tests/fuzz/*.c tests/harness_random.c tests/harness_co
 READERS_OBJ = $(filter-out %/basics.o,$(call objects,examples/checkpoint/*.c examples/tokens/*.c examples/shared/table.c \
     examples/embed/wordpiece.c examples/generate/config.c examples/translate/task.c))
 FUZZ_READERS_OBJ = $(call objects,tests/readers/*.c)
-BENCH_OBJ = $(call objects,benchmarks/*.cc $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
+BENCH_OBJ = $(call objects,benchmarks/*.cc benchmarks/quiet.c $(patsubst %,benchmarks/limits_%.c,scalar $(ISAS-1)))
 SHARED_OBJ = $(call objects,examples/checkpoint/*.c examples/shared/*.c)
 EMBED_OBJ = $(call objects,examples/embed/*.c) $(SHARED_OBJ)
 GENERATE_OBJ = $(call objects,examples/generate/*.c examples/tokens/*.c) $(SHARED_OBJ)
@@ -69,7 +69,7 @@ INCLUDES = -I. -I$(srcdir)/include -I$(srcdir)/src -MMD -MP
 MODE = $(OPTIMIZE) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC $(WARNINGS)
 LIBS = $(SLEEF_LIBS) $(OPENMP) -lm
 $(OBJ)/arch/scalar/scalar.o $(OBJ)/benchmarks/limits_scalar.o: ISA_FLAGS += -fno-tree-vectorize -fno-tree-slp-vectorize
-$(OBJ)/src/schedule.o: MODE += $(OPENMP)
+$(OBJ)/src/schedule.o $(OBJ)/benchmarks/limits.o $(OBJ)/benchmarks/quiet.o: MODE += $(OPENMP)
 $(LIB_OBJ) $(BENCH_OBJ): $(srcdir)/arch/$(ARCH)/arch.mak
 $(LIB_OBJ): INCLUDES += $(SLEEF_CFLAGS)
 $(LIB_OBJ) $(READERS_OBJ): CFLAGS += $(LIBRARY_CFLAGS)

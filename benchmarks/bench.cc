@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +14,7 @@
 
 #include "limits.h"
 #include "progress.h"
+#include "series.h"
 
 namespace bench {
 namespace {
@@ -72,78 +72,47 @@ void prepare(const Benchmark &benchmark, const heed_exec &exec) {
     }
 }
 
-/* What the machine can do at this moment: the best of a few short measurements.  Clocks and neighbours move a shared machine by
- * tens of per cent within a run, so each repetition is held against the limits right before and after it, not against the run's
- * best. */
-struct Limits {
-    double flops = 0, bytes = 0; /* a second; bytes 0: not measured */
-};
-
-Limits limits_now(const heed_exec &exec) {
-    Limits limits;
-    for (int i = 0; i < 3; i++)
-        limits.flops = std::max(limits.flops, sample_noise(exec.isa, exec.threads));
-    if (running.bandwidth)
-        limits.bytes = running.bandwidth->now();
-    return limits;
-}
+/* Clocks and neighbours move a shared machine by tens of per cent within a run, so each repetition is held against the limits
+ * around it, not against the run's best. */
+double bytes_now() { return running.bandwidth ? running.bandwidth->now() : 0; }
 
 /* The share of the limit follows the roofline model (Williams, Waterman and Patterson 2009): no call can take less time than its
  * flops at the FMA peak, nor than its bytes at the read bandwidth of a working set as large.  Where a request is judged by bytes,
  * those alone count. */
-void count(benchmark::State &state, const Request &request, double seconds, const Limits &limits) {
-    double compute = request.figure == Figure::bytes ? 0 : request.flops / limits.flops;
-    double memory = limits.bytes > 0 ? request.bytes / limits.bytes : 0;
-    state.counters["seconds"] = seconds;
+void count(benchmark::State &state, const Request &request, const Series::Timing &timing, double bytes_limit) {
+    double compute = request.figure == Figure::bytes ? 0 : request.flops / timing.flops;
+    double memory = bytes_limit > 0 ? request.bytes / bytes_limit : 0;
+    state.counters["seconds"] = timing.seconds;
     if (request.figure != Figure::bytes)
-        state.counters["GFLOPS"] = request.flops / seconds / 1e9;
+        state.counters["GFLOPS"] = request.flops / timing.seconds / 1e9;
     if (memory > compute)
-        state.counters["GBps"] = request.bytes / seconds / 1e9;
-    state.counters["of_limit"] = std::max(compute, memory) / seconds;
-    state.counters["peak_GFLOPS"] = limits.flops / 1e9;
+        state.counters["GBps"] = request.bytes / timing.seconds / 1e9;
+    state.counters["of_limit"] = std::max(compute, memory) / timing.seconds;
+    state.counters["peak_GFLOPS"] = timing.flops / 1e9;
+    state.counters["quiet"] = timing.quiet;
 }
 
-/* Calls one after another, timed by a clock of its own: Google Benchmark would count the first thread's CPU time, or put
- * "/real_time" into the name. */
-class Series {
-  public:
-    Series(Work &work, const heed_exec &exec) : work_(work), exec_(exec) {}
-    template <class More> void run(More more) {
-        auto start = std::chrono::steady_clock::now();
-        for (; more(); count_++)
-            failed_ |= work_.call(exec_) != HEED_OK;
-        seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    }
-    double seconds_per_call() const {
-        return (own_ < work_.own_seconds() ? work_.own_seconds() - own_ : seconds_) / static_cast<double>(count_);
-    }
-    bool failed() const { return failed_; }
-
-  private:
-    Work &work_;
-    const heed_exec &exec_;
-    const double own_ = work_.own_seconds();
-    double seconds_ = 0;
-    int64_t count_ = 0;
-    bool failed_ = false;
-};
+/* Of a repetition. */
+const double least_quiet_seconds = 0.02;
 
 /* Half of the plain calls come before the request's own and half after them, so that a drifting clock counts for both alike. */
 void time_calls(benchmark::State &state, const Request &request, const heed_exec &exec) {
+    const double before = bytes_now();
     Series series(*running.work, exec), plain(running.plain ? *running.plain : *running.work, exec);
     const auto half = [count = running.plain ? (state.max_iterations + 1) / 2 : 0]() mutable { return count-- > 0; };
-    const Limits before = limits_now(exec);
     plain.run(half);
     series.run([&state] { return state.KeepRunning(); });
+    series.run_until_quiet(least_quiet_seconds);
     plain.run(half);
     if (series.failed() || plain.failed()) {
         state.SkipWithError(heed_error_message());
         return;
     }
-    const Limits after = limits_now(exec);
-    count(state, request, series.seconds_per_call(), {std::max(before.flops, after.flops), std::max(before.bytes, after.bytes)});
+    const Series::Timing timing = series.timing();
+    note_flops(exec.isa, exec.threads, timing.flops);
+    count(state, request, timing, std::max(before, bytes_now()));
     if (running.plain)
-        state.counters["price"] = series.seconds_per_call() * request.plain_work / plain.seconds_per_call();
+        state.counters["price"] = timing.seconds * request.plain_work / plain.timing().seconds;
 }
 
 void run(benchmark::State &state, const Benchmark &benchmark) {

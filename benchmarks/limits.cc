@@ -2,12 +2,10 @@
 #include "limits.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
-#include <thread>
 
 #include "config.h"
 #include "limits_probe.h"
@@ -48,34 +46,22 @@ const limit_probe *find_probe(const std::string &isa) {
     return nullptr;
 }
 
-/* Seconds from the moment all threads are there until the last has done its work. */
+/* Seconds that the slowest thread takes.  By OpenMP, as heed's own threads: others would find the cores taken by those that wait
+ * for their next work. */
 double seconds_on(int threads, const std::function<void(int)> &work) {
-    std::atomic<int> waiting{0};
-    std::atomic<bool> go{false};
-    std::vector<Clock::time_point> ends(static_cast<size_t>(threads));
-    auto body = [&](int index) {
-        waiting++;
-        while (!go)
-            std::this_thread::yield();
-        work(index);
-        ends[static_cast<size_t>(index)] = Clock::now();
-    };
-    std::vector<std::thread> others;
-    for (int i = 1; i < threads; i++)
-        others.emplace_back(body, i);
-    while (waiting < threads - 1)
-        std::this_thread::yield();
-    Clock::time_point start = Clock::now();
-    go = true;
-    body(0);
-    for (std::thread &other : others)
-        other.join();
-    return std::chrono::duration<double>(*std::max_element(ends.begin(), ends.end()) - start).count();
+    std::vector<double> seconds(static_cast<size_t>(threads));
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int i = 0; i < threads; i++) {
+        const Clock::time_point start = Clock::now();
+        work(i);
+        seconds[static_cast<size_t>(i)] = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    return *std::max_element(seconds.begin(), seconds.end());
 }
 
-/* Some 3 ms: long enough for thread start and clock not to count, short enough to fall between disturbances. */
-double measure_flops(const limit_probe &probe, int threads) {
-    static const int64_t rounds = 300000;
+const int64_t long_rounds = 300000, short_rounds = 4000, first_rounds = 2000; /* some 3 ms, 20 us and 10 us */
+
+double measure_flops(const limit_probe &probe, int threads, int64_t rounds) {
     double seconds = seconds_on(threads, [&](int) { probe.multiply_add(rounds); });
     return static_cast<double>(rounds * probe.flops_per_round) * threads / seconds;
 }
@@ -119,10 +105,10 @@ bool measure_flops_limit(const std::string &isa, int threads, int count) {
     const limit_probe *probe = find_probe(isa);
     if (!probe)
         return false;
-    measure_flops(*probe, threads); /* wakes the cores and their vector units */
+    measure_flops(*probe, threads, long_rounds); /* wakes the cores and their vector units */
     Peak &peak = peaks[{isa, threads}];
     for (int i = 0; i < count; i++)
-        peak.start.push_back(measure_flops(*probe, threads));
+        peak.start.push_back(measure_flops(*probe, threads, long_rounds));
     return true;
 }
 
@@ -154,11 +140,13 @@ Samples measure_reads(const std::string &isa, int threads, double bytes) {
     return summarize(several([&] { return reads.once(); }));
 }
 
-double sample_noise(const std::string &isa, int threads) {
-    std::vector<double> &later = peaks.at({isa, threads}).later;
-    later.push_back(measure_flops(*find_probe(isa), threads));
-    return later.back();
+/* Wide vectors are slow for the first microseconds after instructions that are none. */
+double probe_flops(const std::string &isa, int threads) {
+    measure_flops(*find_probe(isa), threads, first_rounds);
+    return measure_flops(*find_probe(isa), threads, short_rounds);
 }
+
+void note_flops(const std::string &isa, int threads, double flops) { peaks.at({isa, threads}).later.push_back(flops); }
 
 std::vector<Noise> noise() {
     std::vector<Noise> all;
@@ -167,17 +155,13 @@ std::vector<Noise> noise() {
     return all;
 }
 
-/* Measurements a few milliseconds long of a machine that has nothing else to do differ by less than `steady`; the later ones show
- * one that has sped up or slowed down. */
+/* Measurements a few milliseconds long of a machine that has nothing else to do differ by less than `steady`. */
 std::string noise_warning() {
     const double steady = 0.05;
-    for (const Noise &each : noise()) {
-        double min = each.later.count ? std::min(each.start.median, each.later.median) : each.start.median;
-        double max = std::max(each.start.max, each.later.max);
-        if (max - min > steady * max)
-            return "this machine is too noisy to believe: the FMA peak of " + each.isa + " moves by " +
-                   std::to_string(std::lround(100 * (max - min) / max)) + " %";
-    }
+    for (const Noise &each : noise())
+        if (each.start.max - each.start.median > steady * each.start.max)
+            return "this machine is noisy: the FMA peak of " + each.isa + " moves by " +
+                   std::to_string(std::lround(100 * (each.start.max - each.start.median) / each.start.max)) + " %";
     return "";
 }
 

@@ -46,8 +46,10 @@ struct Level {
 Samples measure_reads(const std::string &isa, int threads, double bytes);
 std::vector<Level> read_levels(const std::string &isa, int threads);
 
-/* One more measurement of a peak: the limit of what is timed beside it, and a sign of how steady the machine is. */
-double sample_noise(const std::string &isa, int threads);
+/* The peak at this moment, in some 30 us: the limit of what is timed beside it. */
+double probe_flops(const std::string &isa, int threads);
+/* The peak beside a benchmark. */
+void note_flops(const std::string &isa, int threads, double flops);
 
 /* The measurements at the start and those since, for every peak measured. */
 struct Noise {
@@ -56,7 +58,7 @@ struct Noise {
     Samples start, later;
 };
 std::vector<Noise> noise();
-/* What to say of a machine whose peaks move by more than a few per cent; empty if none does. */
+/* What to say of a machine whose peaks move by more than a few per cent before anything else runs; empty if none does. */
 std::string noise_warning();
 
 } // namespace bench

@@ -122,10 +122,10 @@ int list() { return benchmark::RunSpecifiedBenchmarks() == 0 ? 2 : 0; }
 
 /* The last thing of a run, for it says how noisy that was. */
 bool draw(const bench::Plan &plan, const bench::Results &results, std::filesystem::path output) {
-    const std::string noise = bench::noise_warning();
+    const std::string unrest = results.unrest();
     bench::Scene scene = {results, plan.isas, plan.threads, bench::groups(), bench::machine_line()};
-    if (!noise.empty())
-        scene.caption += "\n" + noise;
+    if (!unrest.empty())
+        scene.caption += "\n" + unrest;
     return bench::write_pictures(scene, output.replace_extension("").string());
 }
 

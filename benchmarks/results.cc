@@ -1,6 +1,7 @@
 /* See results.h. */
 #include "results.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -34,6 +35,13 @@ const Result *Results::nearest(const Request &request, const std::string &isa, i
             (!best || distance(result) < distance(*best)))
             best = &result;
     return best;
+}
+
+std::string Results::unrest() const {
+    const auto count = std::count_if(all_.begin(), all_.end(), [](const Result &result) { return !result.is_quiet(); });
+    return count == 0 ? ""
+                      : std::to_string(count) + " of " + std::to_string(all_.size()) +
+                            " figures, marked ?, are not to be believed: this machine was busy with something else";
 }
 
 std::string figure_of(const Result &result) {

@@ -14,6 +14,8 @@ namespace bench {
 struct Result {
     const Benchmark *benchmark;
     Samples seconds, of_limit, price; /* of one call; price.median 0: not asked for */
+    Samples quiet;                    /* share of the time that counts; 0: none, so that all of it does */
+    bool is_quiet() const { return quiet.median > 0; }
     const Request &request() const { return benchmark->request; }
     double gflops() const { return request().flops / seconds.median / 1e9; }
     double gbps() const { return request().bytes / seconds.median / 1e9; }
@@ -23,6 +25,8 @@ class Results {
   public:
     void add(const Result &result) { all_.push_back(result); }
     const std::vector<Result> &all() const { return all_; } /* in the order of the run */
+    /* How many figures the machine's unrest has a part in, for tables and pictures; empty if none. */
+    std::string unrest() const;
     /* The same request elsewhere; NULL if that has not run. */
     const Result *find(const Request &request, const std::string &isa, int threads) const;
     /* That request on one instruction set, or the one of its group that is nearest in size; NULL if none has run. */

@@ -72,7 +72,7 @@ std::string cell(const Results &results, const Result &result, bool has_prices) 
     const std::string figure = result.request().figure == Figure::time    ? format_time(result.seconds.median)
                                : result.request().figure == Figure::bytes ? format_rate(result.gbps())
                                                                           : format_rate(result.gflops());
-    std::snprintf(text, sizeof text, "%s %5.2f %8s%s", figure.c_str(), result.of_limit.median,
+    std::snprintf(text, sizeof text, "%s %5.2f%c%8s%s", figure.c_str(), result.of_limit.median, result.is_quiet() ? ' ' : '?',
                   ratio_to_scalar(results, result).c_str(), price);
     return text;
 }

@@ -19,7 +19,7 @@ PEERS := $(call probe,openblas,cblas.h,openblas_get_config,$(OPENBLAS_DIR)) \
     $(call probe,ggml,ggml-cpu.h,ggml_graph_compute,$(GGML_DIR))
 
 peer_objects = $(1:%=$(OBJ)/benchmarks/peers/%.o)
-RACE_OBJ = $(call peer_objects,shapes works race)
+RACE_OBJ = $(call peer_objects,shapes works race) $(OBJ)/benchmarks/quiet.o
 PEER_OBJ = $(RACE_OBJ) $(call peer_objects,python $(PEERS))
 # Another folder than last time: the programs are made anew.
 $(P)/folders: FORCE
@@ -47,13 +47,13 @@ $(addprefix $(P)/,$(PEERS) libpeers.so): $(RACE_OBJ) $(OBJ)/reference.a $(B)/lib
 MODEL_OBJ = $(call peer_objects,embed_library generate_library translate_library)
 $(MODEL_OBJ): INCLUDES += -I$(srcdir)/examples $(EMBED_CFLAGS) $(TRANSLATE_CFLAGS)
 -include $(MODEL_OBJ:.o=.d)
-$(P)/libembed.so: $(OBJ)/benchmarks/peers/embed_library.o $(filter-out %/main.o,$(EMBED_OBJ)) $(B)/libheed.a
+$(P)/libembed.so: $(OBJ)/benchmarks/peers/embed_library.o $(OBJ)/benchmarks/quiet.o $(filter-out %/main.o,$(EMBED_OBJ)) $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) -shared $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(EMBED_LIBS)
-$(P)/libgenerate.so: $(OBJ)/benchmarks/peers/generate_library.o $(filter-out %/main.o,$(GENERATE_OBJ)) $(B)/libheed.a
+$(P)/libgenerate.so: $(OBJ)/benchmarks/peers/generate_library.o $(OBJ)/benchmarks/quiet.o $(filter-out %/main.o,$(GENERATE_OBJ)) $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) -shared $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(EMBED_LIBS)
-$(P)/libtranslate.so: $(OBJ)/benchmarks/peers/translate_library.o $(filter-out %/main.o,$(TRANSLATE_OBJ)) $(B)/libheed.a
+$(P)/libtranslate.so: $(OBJ)/benchmarks/peers/translate_library.o $(OBJ)/benchmarks/quiet.o $(filter-out %/main.o,$(TRANSLATE_OBJ)) $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CXX) -shared $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(TRANSLATE_LIBS)
 

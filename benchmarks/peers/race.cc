@@ -2,6 +2,7 @@
 #include "peers.h"
 
 #include "../format.h"
+#include "../quiet.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <regex>
 #include <stdexcept>
@@ -51,6 +53,11 @@ std::string quoted(const std::string &text) {
     return result + "\"";
 }
 
+struct Sample {
+    double seconds;
+    bool quiet;
+};
+
 /* A sample: as many calls as fill `slice`. */
 class Side {
   public:
@@ -59,31 +66,54 @@ class Side {
         for (times_ = 1; times_ < (int64_t{1} << 30); times_ *= 2)
             if (seconds_of(call_, times_) * static_cast<double>(times_) >= slice / 2)
                 break;
-        samples_.clear();
     }
-    /* The other side's threads spin for a while before they sleep, on CPUs that this side's want: libgomp's for some 10 ms, those
-     * of ONNX Runtime for 2^20 pauses, 66 ms where a pause takes 140 cycles. */
-    double sample() {
+    /* Seconds, and whether the cores were quiet before and after.  The other side's threads spin for a while before they sleep, on
+     * CPUs that this side's want: libgomp's for some 10 ms, those of ONNX Runtime for 2^20 pauses, 66 ms where a pause takes 140
+     * cycles.  So would those that look whether all cores are quiet before. */
+    Sample sample() {
         if (threads_ > 1)
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
         if (times_ > 1 || threads_ > 1)
             call_(); /* has what the other side threw out of the caches brought back */
-        samples_.push_back(seconds_of(call_, times_));
-        return samples_.back();
+        const bool quiet_before = cores_are_quiet(1);
+        const double seconds = seconds_of(call_, times_);
+        return {seconds, cores_are_quiet(threads_) && quiet_before};
     }
-    double seconds() const { return median(samples_); }
 
   private:
     Call call_;
     int threads_;
     int64_t times_ = 1;
-    std::vector<double> samples_;
 };
+
+struct Turn {
+    Sample heed, peer;
+    double ratio() const { return peer.seconds / heed.seconds; }
+    bool is_quiet() const { return heed.quiet && peer.quiet; }
+};
+
+double median_of(const std::vector<Turn> &turns, double (*figure)(const Turn &turn)) {
+    std::vector<double> values;
+    std::transform(turns.begin(), turns.end(), std::back_inserter(values), figure);
+    return median(std::move(values));
+}
 
 } // namespace
 
+/* Medians; the ratios are the peer's time over heed's right before.  quiet: turns beside which something else ran on the same cores
+ * are left out. */
 struct Races::Times {
-    double heed, peer, ratio, least, most; /* ratio: median of the peer's time over heed's right before */
+    Times(const std::vector<Turn> &turns, bool are_quiet)
+        : heed(median_of(turns, [](const Turn &turn) { return turn.heed.seconds; })),
+          peer(median_of(turns, [](const Turn &turn) { return turn.peer.seconds; })),
+          ratio(median_of(turns, [](const Turn &turn) { return turn.ratio(); })), quiet(are_quiet) {
+        for (const Turn &turn : turns) {
+            least = std::min(least, turn.ratio());
+            most = std::max(most, turn.ratio());
+        }
+    }
+    double heed, peer, ratio, least = std::numeric_limits<double>::infinity(), most = 0;
+    bool quiet;
 };
 
 Races::Races(std::string peer, std::string version, int argc, char **argv) : peer_(std::move(peer)), version_(std::move(version)) {
@@ -131,14 +161,18 @@ bool Races::is_right(const char *who, const std::string &variant, double error) 
 Races::Times Races::time(const Call &call) const {
     const double slice = brief_ ? 0.5e-3 : 5e-3;
     Side heed([this] { work_->call_heed(); }, slice, threads_), peer(call, slice, threads_);
-    std::vector<double> ratios;
-    /* Three turns of a peer that takes twice as long settle which is faster. */
-    for (size_t turn = 0; turn < (brief_ || (turn >= 3 && median(ratios) > 2) ? 3 : 9); turn++) {
-        const double heed_seconds = heed.sample();
-        ratios.push_back(peer.sample() / heed_seconds);
+    std::vector<Turn> turns, quiet;
+    const size_t few = 3, wanted = brief_ ? few : 9, most = brief_ ? few : 4 * wanted;
+    while (quiet.size() < wanted && turns.size() < most) {
+        const Sample first = heed.sample();
+        turns.push_back({first, peer.sample()});
+        if (turns.back().is_quiet())
+            quiet.push_back(turns.back());
+        /* Three turns of a peer that takes twice as long settle which is faster. */
+        if (turns.size() == few && median_of(turns, [](const Turn &turn) { return turn.ratio(); }) > 2)
+            break;
     }
-    return {heed.seconds(), peer.seconds(), median(ratios), *std::min_element(ratios.begin(), ratios.end()),
-            *std::max_element(ratios.begin(), ratios.end())};
+    return quiet.size() >= few ? Times(quiet, true) : Times(turns, false);
 }
 
 void Races::race(const std::string &variant, const Call &call, const Call &fetch) {
@@ -162,9 +196,9 @@ void Races::cannot(const std::string &variant, const std::string &why) {
 void Races::record(const std::string &variant, const Times &times, double error) {
     const Shape &shape = work_->shape();
     const std::string group = group_of(shape), name = name_of(shape);
-    std::printf("%-16s %-22s %-28s %9s, heed %9s: %6.2f (%.2f, %.2f)\n", group.c_str(), name.c_str(), variant.c_str(),
-                bench::format_time(times.peer).c_str(), bench::format_time(times.heed).c_str(), times.ratio, times.least,
-                times.most);
+    std::printf("%-16s %-22s %-28s %9s, heed %9s: %6.2f%c(%.2f, %.2f)\n", group.c_str(), name.c_str(), variant.c_str(),
+                bench::format_time(times.peer).c_str(), bench::format_time(times.heed).c_str(), times.ratio,
+                times.quiet ? ' ' : '?', times.least, times.most);
     std::fflush(stdout);
     if (records_.empty())
         return;
@@ -172,8 +206,9 @@ void Races::record(const std::string &variant, const Times &times, double error)
     std::snprintf(
         numbers, sizeof numbers,
         "\"isa\": \"%s\", \"threads\": %d, \"flops\": %.0f, \"heed_seconds\": %.6g, \"peer_seconds\": %.6g, \"ratio\": %.4f, "
-        "\"least\": %.4f, \"most\": %.4f, \"error\": %.3g",
-        heed_isa().c_str(), threads_, flops_of(shape), times.heed, times.peer, times.ratio, times.least, times.most, error);
+        "\"least\": %.4f, \"most\": %.4f, \"quiet\": %s, \"error\": %.3g",
+        heed_isa().c_str(), threads_, flops_of(shape), times.heed, times.peer, times.ratio, times.least, times.most,
+        times.quiet ? "true" : "false", error);
     std::ofstream(records_, std::ios::app) << "{\"group\": " << quoted(group) << ", \"work\": " << quoted(name)
                                            << ", \"peer\": " << quoted(peer_) << ", \"version\": " << quoted(version_)
                                            << ", \"variant\": " << quoted(variant) << ", " << numbers << "}\n";

@@ -9,7 +9,6 @@ from datetime import date
 
 import picture
 
-NOISY = 1.5  # the longest turn of a race over the shortest, both as ratios
 EVEN = 0.03  # a median of turns on a machine that others use too tells no less
 
 
@@ -60,9 +59,8 @@ def print_group(group, threads, works, columns):
         heed = statistics.median(cell["heed_seconds"] for cell in cells.values())
         unit = next(iter(cells.values())).get("unit", "s")
         line = f"{work:24}{figure_text(heed, unit):>9}"
-        for column in columns:
-            ratio = cells[column]["ratio"] if column in cells else None
-            line += f"{'-':>14}     " if ratio is None else f"{ratio:>14.2f} {verdict(ratio):4}"
+        for cell in map(cells.get, columns):
+            line += f"{cell['ratio']:>14.2f}{' ' if cell['quiet'] else '?'}{verdict(cell['ratio']):4}" if cell else f"{'-':>14}     "
         print(line.rstrip())
 
 
@@ -103,10 +101,9 @@ def print_summary(lines):
 
 def print_machine(machine, versions, records):
     print(f"\nheed ({machine['heed_isa']}) on {machine['cpu']}, {machine['date']}; " + ", ".join(map(" ".join, versions.items())))
-    noisy = sum(record["most"] > NOISY * record["least"] for record in records)
-    print(f"noise: in {noisy} of {len(records)} races the turns' ratios differ by more than {NOISY} times")
-    if noisy * 4 > len(records):
-        print("WARNING: this machine is too noisy to believe")
+    noisy = sum(not record["quiet"] for record in records)
+    if noisy:
+        print(f"WARNING: {noisy} of {len(records)} races, marked ?, had too few turns without something else on the same cores")
 
 
 def main():

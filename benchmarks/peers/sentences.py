@@ -161,7 +161,7 @@ def race_cold(options, folder, records, peer):
 def main():
     options, folder = model_race.arguments(), str(get_model_path())
     heed = Heed(options.library, folder, options.threads)
-    records = model_race.Records(options.records, options.threads, heed.isa, options.short)
+    records = model_race.Records(options.records, options.threads, heed.isa, options.short, model_race.quiet_of(options.library))
     for kind in (PyTorch, OnnxRuntime):
         peer = kind(folder, options.threads)
         run(options, records, heed, peer)

@@ -134,7 +134,7 @@ def main():
     transformers.logging.set_verbosity_error()
     options, folder = model_race.arguments(), checkpoint()
     heed = Heed(options.library, folder, options.threads)
-    records = model_race.Records(options.records, options.threads, heed.isa, options.short)
+    records = model_race.Records(options.records, options.threads, heed.isa, options.short, model_race.quiet_of(options.library))
     peer = PyTorch(folder, options.threads)
     for lines, length, beams in itertools.product(BATCHES, LENGTHS, BEAMS):
         run_cell(options, records, heed, peer, lines, length, beams)
