@@ -60,14 +60,18 @@ static void run(const struct product *product, struct heed_exec exec, bool packe
     tensor_free(&panels);
 }
 
-/* Mostly small, some around the blocks' edges, some large enough that threads are woken. */
+/* Mostly small, some around the blocks' edges, some large enough that threads are woken, some of more rows than a cache holds. */
 static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
     static const int64_t edges[] = {0, 1, 63, 64, 65, 127, 129, 255, 256, 257, 513};
     int64_t *const sizes[] = {&g->m, &g->n, &g->k};
     do {
-        int64_t kind = rng_range(rng, 0, 9);
+        const int64_t kind = rng_range(rng, 0, 9),
+                      deep[] = {rng_range(rng, 120, 300), rng_range(rng, 1, 6), rng_range(rng, 900, 2400)};
         for (int i = 0; i < 3; i++)
-            *sizes[i] = kind == 0 ? rng_range(rng, 90, 180) : kind <= 3 ? edges[rng_range(rng, 0, 10)] : rng_range(rng, 1, 40);
+            *sizes[i] = kind == 0   ? rng_range(rng, 90, 180)
+                        : kind <= 3 ? edges[rng_range(rng, 0, 10)]
+                        : kind == 4 ? deep[i]
+                                    : rng_range(rng, 1, 40);
     } while (g->m * g->n * g->k > (test_quick() ? 1200000 : 4000000));
 }
 
