@@ -15,7 +15,7 @@ enum {
     FIRST_PROBES = 1000,
     BINS = 32, /* for each instruction a cycle */
     MOST_SLOTS = 32,
-    LEAST_COUNT = 20 /* what is seen less often is an error of the clock */
+    RARE = 200 /* what is seen less often than once in so many is an error of the clock */
 };
 
 static const double own_share = 0.95;
@@ -62,18 +62,19 @@ static double least_slots(int threads) {
     return least;
 }
 
-static int counts[MOST_SLOTS * BINS + 1];
+static int counts[MOST_SLOTS * BINS + 1], all;
 
 static double count_slots(int threads) {
     const double slots = least_slots(threads);
     counts[(int)fmin(MOST_SLOTS * BINS, slots * BINS)]++;
+    all++;
     return slots;
 }
 
 /* That a core of this machine was seen to have. */
 static double most_slots(void) {
     int count = 0, bin = MOST_SLOTS * BINS;
-    while (bin > 0 && (count += counts[bin]) < LEAST_COUNT)
+    while (bin > 0 && (count += counts[bin]) <= all / RARE)
         bin--;
     return (double)bin / BINS;
 }
