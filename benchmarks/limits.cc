@@ -50,7 +50,9 @@ const limit_probe *find_probe(const std::string &isa) {
  * for their next work. */
 double seconds_on(int threads, const std::function<void(int)> &work) {
     std::vector<double> seconds(static_cast<size_t>(threads));
+#if HEED_HAVE_OPENMP
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
     for (int i = 0; i < threads; i++) {
         const Clock::time_point start = Clock::now();
         work(i);

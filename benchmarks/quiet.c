@@ -1,6 +1,8 @@
 /* See quiet.h.  Threads are OpenMP's, as heed's own are: others would find the cores taken by those that wait for their work. */
 #include "quiet.h"
 
+#include "config.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <time.h>
@@ -56,7 +58,9 @@ static double core_slots(void) {
 
 static double least_slots(int threads) {
     double least = MOST_SLOTS;
+#if HEED_HAVE_OPENMP
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(min : least)
+#endif
     for (int i = 0; i < threads; i++)
         least = fmin(least, core_slots());
     return least;
