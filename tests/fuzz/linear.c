@@ -6,17 +6,23 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* In a workspace of exactly what the call asks for, where it may be asked. */
-static enum heed_status call_linear(const void *request, const struct heed_exec *exec) {
-    const int64_t bytes = heed_linear_workspace_bytes(request, exec);
-    if (bytes <= 0 || bytes > 1 << 24)
-        return heed_linear(request, exec);
+enum { MOST_WORKSPACE = 1 << 24 };
+
+/* A workspace of what the call asks for, where it may be asked.  It ends where an array does that is there for good: a hostile
+ * request may overlap what is allocated, and would be refused now and not the next time. */
+static struct heed_exec exec_with_workspace(const struct heed_exec *exec, int64_t bytes) {
+    static _Alignas(64) uint8_t workspace[MOST_WORKSPACE];
     struct heed_exec own = exec ? *exec : (struct heed_exec){0};
-    own.workspace = aligned_alloc(64, (size_t)bytes);
-    own.workspace_bytes = bytes;
-    const enum heed_status status = heed_linear(request, &own);
-    free(own.workspace);
-    return status;
+    if (bytes > 0 && bytes <= MOST_WORKSPACE) {
+        own.workspace = workspace + MOST_WORKSPACE - round_up(bytes, 64);
+        own.workspace_bytes = bytes;
+    }
+    return own;
+}
+
+static enum heed_status call_linear(const void *request, const struct heed_exec *exec) {
+    const struct heed_exec own = exec_with_workspace(exec, heed_linear_workspace_bytes(request, exec));
+    return heed_linear(request, &own);
 }
 
 static struct rows view_rows(const struct heed_input *view, int64_t rows, int64_t columns) {
@@ -129,15 +135,8 @@ void fuzz_linear(struct input *in) {
 /* --- heed_attention_layer --- */
 
 static enum heed_status call_layer(const void *request, const struct heed_exec *exec) {
-    const int64_t bytes = heed_attention_layer_workspace_bytes(request, exec);
-    if (bytes <= 0 || bytes > 1 << 24)
-        return heed_attention_layer(request, exec);
-    struct heed_exec own = exec ? *exec : (struct heed_exec){0};
-    own.workspace = aligned_alloc(64, (size_t)bytes);
-    own.workspace_bytes = bytes;
-    const enum heed_status status = heed_attention_layer(request, &own);
-    free(own.workspace);
-    return status;
+    const struct heed_exec own = exec_with_workspace(exec, heed_attention_layer_workspace_bytes(request, exec));
+    return heed_attention_layer(request, &own);
 }
 
 /* Arrays of attention have their own fuzzer. */
