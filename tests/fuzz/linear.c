@@ -4,7 +4,6 @@
 #include "types.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 enum { MOST_WORKSPACE = 1 << 24 };
 
