@@ -92,8 +92,8 @@ void count(benchmark::State &state, const Request &request, const Series::Timing
     state.counters["quiet"] = timing.quiet;
 }
 
-/* Of a repetition. */
-const double least_quiet_seconds = 0.02;
+/* Of a repetition's time without the wait for it. */
+const double least_quiet_share = 0.4;
 
 /* Half of the plain calls come before the request's own and half after them, so that a drifting clock counts for both alike. */
 void time_calls(benchmark::State &state, const Request &request, const heed_exec &exec) {
@@ -102,7 +102,7 @@ void time_calls(benchmark::State &state, const Request &request, const heed_exec
     const auto half = [count = running.plain ? (state.max_iterations + 1) / 2 : 0]() mutable { return count-- > 0; };
     plain.run(half);
     series.run([&state] { return state.KeepRunning(); });
-    series.run_until_quiet(least_quiet_seconds);
+    series.run_until_quiet(least_quiet_share);
     plain.run(half);
     if (series.failed() || plain.failed()) {
         state.SkipWithError(heed_error_message());

@@ -43,8 +43,8 @@ double Series::seconds(bool quiet) const {
                            [&](double sum, const Slice &slice) { return sum + (!quiet || slice.is_quiet() ? slice.seconds : 0); });
 }
 
-void Series::run_until_quiet(double wanted) {
-    const double most = seconds(false) + 10 * wanted;
+void Series::run_until_quiet(double share) {
+    const double wanted = share * seconds(false), most = seconds(false) + 10 * wanted;
     while (seconds(true) < wanted && seconds(false) < most)
         run([calls = calls_]() mutable { return calls-- > 0; });
 }

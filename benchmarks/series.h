@@ -27,8 +27,8 @@ class Series {
                 add(calls, seconds_since(start, own));
         }
     }
-    /* Some more, until as much time was quiet, or ten times as much is gone. */
-    void run_until_quiet(double seconds);
+    /* Some more, until that share of the time so far was quiet, or ten times as much is gone. */
+    void run_until_quiet(double share);
 
     /* Of the quiet slices, or of all where none is. */
     struct Timing {

@@ -172,7 +172,8 @@ def main():
     library.generations_isa.restype = ctypes.c_char_p
     library.generations_open.restype = ctypes.c_void_p
     library.generations_run.restype = ctypes.POINTER(ctypes.c_float)
-    records = model_race.Records(options.records, options.threads, library.generations_isa().decode(), options.short, model_race.quiet_of(options.library))
+    isa, quiet = library.generations_isa().decode(), model_race.quiet_of(options.library)
+    records = model_race.Records(options.records, options.threads, isa, options.short, quiet)
     for kind in generations_model.KINDS:
         run_kind(options, records, kind, library)
 

@@ -60,7 +60,8 @@ def print_group(group, threads, works, columns):
         unit = next(iter(cells.values())).get("unit", "s")
         line = f"{work:24}{figure_text(heed, unit):>9}"
         for cell in map(cells.get, columns):
-            line += f"{cell['ratio']:>14.2f}{' ' if cell['quiet'] else '?'}{verdict(cell['ratio']):4}" if cell else f"{'-':>14}     "
+            mark = " " if not cell or cell["quiet"] else "?"
+            line += f"{cell['ratio']:>14.2f}{mark}{verdict(cell['ratio']):4}" if cell else f"{'-':>14}     "
         print(line.rstrip())
 
 
