@@ -1,6 +1,7 @@
 /* The caller's threads: pools of any kind give the bits of a single thread, and so do calls from several threads at once.  Free of
  * OpenMP and forks where it can be, so that the thread sanitizer can watch it. */
 #include "harness_attention.h"
+#include "schedule.h"
 #include "suites.h"
 
 #include <pthread.h>
@@ -139,6 +140,30 @@ START_TEST(test_threads_wish_is_limited_by_the_pool) {
 }
 END_TEST
 
+enum { MOST_TASKS = 100 };
+
+static bool count_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    ((int *)context)[task]++;
+    return true;
+}
+
+/* Each task once, whoever does it and in whatever order workers come. */
+START_TEST(test_threads_do_each_task_once) {
+    for (int workers = 1; workers <= 70; workers++) {
+        struct pool pool = {.threads = workers};
+        const struct heed_exec exec = {.pool = &pool, .num_threads = pool_size, .run = run_in_turn};
+        for (int64_t tasks = 0; tasks <= MOST_TASKS; tasks++) {
+            int times[MOST_TASKS + 1] = {0};
+            ck_assert_int_eq(heed_schedule_run(&exec, workers, tasks, count_task, times), HEED_OK);
+            for (int64_t task = 0; task <= MOST_TASKS; task++)
+                ck_assert_msg(times[task] == (task < tasks), "task %d of %d: %d times by %d workers", (int)task, (int)tasks,
+                              times[task], workers);
+        }
+    }
+}
+END_TEST
+
 /* A small problem wakes nobody. */
 START_TEST(test_threads_are_spared_for_small_problems) {
     struct pool pool = {.threads = 4};
@@ -200,6 +225,7 @@ Suite *threads_suite(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_threads_of_the_callers_pool, 0, usable_tables());
     tcase_add_test(tests, test_threads_wish_is_limited_by_the_pool);
+    tcase_add_test(tests, test_threads_do_each_task_once);
     tcase_add_test(tests, test_threads_are_spared_for_small_problems);
     tcase_add_test(tests, test_threads_may_call_at_once);
     suite_add_tcase(suite, tests);
