@@ -16,8 +16,9 @@
 #include "types.h"
 
 enum {
-    HEED_PANEL = 64,     /* columns of a packed panel, on every instruction set */
-    HEED_SUM_LANES = 16, /* partial sums of a softmax denominator; part of the arithmetic */
+    HEED_PANEL = 64,          /* columns of a packed panel, on every instruction set */
+    HEED_STREAMED_ROW = 8192, /* floats that are made on the stack before they are stored past the caches */
+    HEED_SUM_LANES = 16,      /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 8,
     HEED_DOT = 32, /* elements that a sum of HEED_COMPUTE_BF16_AMX takes in at a time */
     HEED_LINE = 16 /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
@@ -367,8 +368,8 @@ struct heed_kernels {
                         int64_t ldy);
     /* w[i] = exp2(w[i] - max) * (1 / sum); 0 if sum is 0; NaNs become the one NaN. */
     void (*weights_row)(float *w, int64_t n, float max, float sum);
-    /* y = softmax(factor * x) over n elements; y may be x. */
-    void (*softmax_row)(const float *x, int64_t n, float factor, float *y);
+    /* y = softmax(factor * x) over n elements; y may be x.  stream: past the caches, n at most HEED_STREAMED_ROW. */
+    void (*softmax_row)(const float *x, const float *next, int64_t n, float factor, float *y, bool stream);
     /* y[i] = fma(x[i], factor, y[i]), x of any type, bytes and blocks too, of which there are whole ones. */
     void (*add_scaled)(const void *x, enum heed_type type, int64_t n, float factor, float *y);
     void (*norm_row)(const struct heed_norm_row *row);

@@ -2,8 +2,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "cache_sizes.h"
 #include "error.h"
+#include "internal.h"
 #include "rows.h"
+
+enum { STREAMED_PART = 8 /* of L3 */ };
 
 /* Lengths are read while outputs are written, so they may not overlap; as floats, for they are memory like any other. */
 static enum heed_status check_lengths(const struct heed_softmax *request, const struct heed_region *output) {
@@ -41,13 +45,22 @@ static enum heed_status check(const struct heed_softmax *request) {
     return heed_rows_check_apart(&output, &input);
 }
 
+/* Stores past the caches spare the reading of lines that are written as a whole.  They pay for what would not stay in the caches:
+ * of a large L3 one call has but a part. */
+static bool streams(const struct heed_softmax *request) {
+    const int64_t l3 = heed_cache_sizes().l3, floats = l3 / STREAMED_PART / (int64_t)sizeof(float);
+    return l3 > 0 && request->output != request->input && request->columns <= HEED_STREAMED_ROW &&
+           request->rows > floats / max_i64(1, request->columns);
+}
+
 static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {
     const struct heed_softmax *request = context;
     const float log2e = 0x1.715476p+0f;
     const int64_t n = request->lengths ? request->lengths[row] : request->columns;
     float *output = request->output + row * request->output_stride;
-    kernels->softmax_row(request->input + row * request->input_stride, n, (request->scale != 0.0f ? request->scale : 1.0f) * log2e,
-                         output);
+    const float *input = request->input + row * request->input_stride,
+                *next = row + 1 < request->rows ? input + request->input_stride : input;
+    kernels->softmax_row(input, next, n, (request->scale != 0.0f ? request->scale : 1.0f) * log2e, output, streams(request));
     memset(output + n, 0, (size_t)(request->columns - n) * sizeof(float));
 }
 

@@ -34,7 +34,10 @@ static void call_finish_rows(const struct heed_kernels *table, const struct row 
     table->finish_rows(r->x, 0, &r->sum, 1, r->n, r->y, HEED_F32, 0);
 }
 static void call_softmax_row(const struct heed_kernels *table, const struct row *r) {
-    table->softmax_row(r->x, r->n, r->factor, r->y);
+    table->softmax_row(r->x, r->x, r->n, r->factor, r->y, false);
+}
+static void call_softmax_row_streamed(const struct heed_kernels *table, const struct row *r) {
+    table->softmax_row(r->x, r->x, r->n, r->factor, r->y, true);
 }
 static void call_weights_row(const struct heed_kernels *table, const struct row *r) {
     table->weights_row(r->y, r->n, r->max, r->sum);
@@ -48,9 +51,13 @@ static const struct row_test {
     bool in_place;    /* y may be x */
     bool nonpositive; /* x <= 0 */
 } row_tests[] = {
-    {"scale_rows", call_scale_rows, ANY_NAN, false, false},     {"store_row", call_store_row, SAME_BITS, false, false},
-    {"finish_rows", call_finish_rows, SAME_BITS, false, false}, {"softmax_row", call_softmax_row, SAME_BITS, true, false},
-    {"weights_row", call_weights_row, SAME_BITS, true, false},  {"exp2", call_exp2, ANY_NAN, false, true},
+    {"scale_rows", call_scale_rows, ANY_NAN, false, false},
+    {"store_row", call_store_row, SAME_BITS, false, false},
+    {"finish_rows", call_finish_rows, SAME_BITS, false, false},
+    {"softmax_row", call_softmax_row, SAME_BITS, true, false},
+    {"softmax_row, streamed", call_softmax_row_streamed, SAME_BITS, true, false},
+    {"weights_row", call_weights_row, SAME_BITS, true, false},
+    {"exp2", call_exp2, ANY_NAN, false, true},
 };
 enum { ROW_TESTS = sizeof row_tests / sizeof *row_tests };
 

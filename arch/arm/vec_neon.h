@@ -27,6 +27,8 @@ INLINE vf v_clear(void) { return v_zero(); }
 INLINE vf v_set1(float x) { return vdupq_n_f32(x); }
 INLINE vf v_load(const float *p) { return vld1q_f32(p); }
 INLINE void v_store(float *p, vf x) { vst1q_f32(p, x); }
+INLINE void v_stream(float *p, vf x) { vst1q_f32(p, x); } /* there is a hint for pairs, and no intrinsic for it */
+INLINE void v_stream_end(void) {}
 INLINE vf v_load_n(const float *p, int64_t n) {
     float lanes[VF_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
     if (n >= VF_LANES)

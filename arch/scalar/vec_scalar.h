@@ -34,6 +34,8 @@ INLINE vf v_clear(void) { return v_zero(); }
 INLINE vf v_set1(float x) { return x; }
 INLINE vf v_load(const float *p) { return *p; }
 INLINE void v_store(float *p, vf x) { *p = x; }
+INLINE void v_stream(float *p, vf x) { *p = x; }
+INLINE void v_stream_end(void) {}
 INLINE vf v_load_n(const float *p, int64_t n) { return n > 0 ? *p : 0.0f; }
 INLINE void v_store_n(float *p, vf x, int64_t n) {
     if (n > 0)

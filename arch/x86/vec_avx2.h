@@ -26,6 +26,8 @@ INLINE vf v_clear(void) { return v_zero(); }
 INLINE vf v_set1(float x) { return _mm256_set1_ps(x); }
 INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 INLINE void v_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
+INLINE void v_stream(float *p, vf x) { _mm256_stream_ps(p, x); } /* aligned, past the caches, until the end */
+INLINE void v_stream_end(void) { _mm_sfence(); }
 INLINE vf v_load_n(const float *p, int64_t n) { return n >= VF_LANES ? v_load(p) : _mm256_maskload_ps(p, avx2_first(n)); }
 INLINE void v_store_n(float *p, vf x, int64_t n) {
     if (n >= VF_LANES)

@@ -30,6 +30,8 @@ INLINE vf v_clear(void) {
 INLINE vf v_set1(float x) { return _mm512_set1_ps(x); }
 INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 INLINE void v_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
+INLINE void v_stream(float *p, vf x) { _mm512_stream_ps(p, x); } /* aligned, past the caches, until the end */
+INLINE void v_stream_end(void) { _mm_sfence(); }
 INLINE vf v_load_n(const float *p, int64_t n) { return _mm512_maskz_loadu_ps(avx512_first(n), p); }
 INLINE void v_store_n(float *p, vf x, int64_t n) { _mm512_mask_storeu_ps(p, avx512_first(n), x); }
 /* Keeps x in a register: gcc 12 else folds the load into every fma that uses it (66 to 70 % of the peak). */

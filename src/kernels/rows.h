@@ -113,7 +113,8 @@ INLINE void softmax_vector(const float *x, int64_t n, const bool negative, struc
 
 /* The sum of all exp2((x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so that
  * the error of a sum grows with n / 256 and not with n / 16. */
-INLINE float softmax_exp_sum(const float *x, int64_t n, const bool negative, struct softmax_scale scale, float *y) {
+INLINE float softmax_exp_sum(const float *x, const float *next, int64_t n, const bool negative, struct softmax_scale scale,
+                             float *y) {
     enum { TURN = EXP_TIMES * HEED_SUM_LANES };
     vf total[SUM_VECTORS];
     sum16_zero(total);
@@ -122,8 +123,11 @@ INLINE float softmax_exp_sum(const float *x, int64_t n, const bool negative, str
         vf sum[SUM_VECTORS];
         sum16_zero(sum);
         int64_t i = chunk;
-        NO_UNROLL for (; i + TURN <= end; i += TURN) UNROLL for (int v = 0; v < TURN / VF_LANES; v++)
-            softmax_vector(x + i + v * VF_LANES, VF_LANES, negative, scale, y + i + v * VF_LANES, &sum[v % SUM_VECTORS]);
+        NO_UNROLL for (; i + TURN <= end; i += TURN) {
+            UNROLL for (int v = 0; v < TURN; v += HEED_LINE) __builtin_prefetch(next + i + v, 0, 3);
+            UNROLL for (int v = 0; v < TURN / VF_LANES; v++)
+                softmax_vector(x + i + v * VF_LANES, VF_LANES, negative, scale, y + i + v * VF_LANES, &sum[v % SUM_VECTORS]);
+        }
         NO_UNROLL for (; i < end; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < SUM_VECTORS; v++) if (i + v * VF_LANES < end)
             softmax_vector(x + i + v * VF_LANES, end - i - v * VF_LANES, negative, scale, y + i + v * VF_LANES, &sum[v]);
         UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
@@ -131,25 +135,41 @@ INLINE float softmax_exp_sum(const float *x, int64_t n, const bool negative, str
     return sum16_fold(total);
 }
 
-INLINE void softmax_of(const float *x, int64_t n, const bool negative, float factor, float *y) {
+/* The sum of what y receives.  A row of -inf, with a maximum of 0 in its place, becomes weights and a sum of 0. */
+INLINE float softmax_exps(const float *x, const float *next, int64_t n, const bool negative, float factor, float *y) {
     const float max = softmax_max(x, n, negative);
-    /* A row of -inf, with a maximum of 0 in its place, becomes weights and a sum of 0. */
     const struct softmax_scale scale = {v_set1(max == -INFINITY ? 0.0f : max), v_set1(factor)};
-    const float sum = softmax_exp_sum(x, n, negative, scale, y);
+    return softmax_exp_sum(x, next, n, negative, scale, y);
+}
+
+INLINE void softmax_multiply(const float *p, int64_t n, vf factor, float *y) {
+    int64_t i = 0;
+    NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, v_mul(v_load(p + i), factor));
+    if (i < n)
+        v_store_n(y + i, v_mul(v_load_n(p + i, n - i), factor), n - i);
+}
+
+/* Past the caches, from where y is aligned on. */
+INLINE void softmax_stream(const float *p, int64_t n, vf factor, float *y) {
+    const int64_t before = (int64_t)(-(uintptr_t)y / sizeof *y % VF_LANES), head = n < before ? n : before;
+    softmax_multiply(p, head, factor, y);
+    int64_t i = head;
+    NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_stream(y + i, v_mul(v_load(p + i), factor));
+    softmax_multiply(p + i, n - i, factor, y + i);
+    v_stream_end();
+}
+
+static void softmax_row(const float *x, const float *next, int64_t n, float factor, float *y, bool stream) {
+    float exps[HEED_STREAMED_ROW];
+    float *p = stream ? exps : y;
+    const float sum = factor < 0.0f ? softmax_exps(x, next, n, true, -factor, p) : softmax_exps(x, next, n, false, factor, p);
     if (fill_without_sum(y, n, sum))
         return;
     const vf reciprocal = v_set1(1.0f / sum);
-    int64_t i = 0;
-    NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, v_mul(v_load(y + i), reciprocal));
-    if (i < n)
-        v_store_n(y + i, v_mul(v_load_n(y + i, n - i), reciprocal), n - i);
-}
-
-static void softmax_row(const float *x, int64_t n, float factor, float *y) {
-    if (factor < 0.0f)
-        softmax_of(x, n, true, -factor, y);
+    if (stream)
+        softmax_stream(p, n, reciprocal, y);
     else
-        softmax_of(x, n, false, factor, y);
+        softmax_multiply(p, n, reciprocal, y);
 }
 
 #endif
