@@ -1,8 +1,9 @@
 /* heed_gemm: which part of c each task computes, and the loops around the tile.
  *
- * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b take an eighth of L2,
- * from where all row tiles use them; a stays where it is, one strip of rows in L1 at a time.  What comes after a tile is fetched
- * during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
+ * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b stay in L1 where tiles
+ * are as wide, and in L2 where they are narrower; from there all row tiles use them.  a stays where it is, one strip of rows in L1
+ * at a time.  What comes after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the
+ * end.
  *
  * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
  * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors. */
@@ -20,11 +21,11 @@
 
 static const int64_t line_bytes = HEED_LINE * sizeof(float);
 
-/* Where the b of the next block lies: `lines` cache lines, `rows` of them `ld` bytes apart in each of several columns, to be
- * fetched by `tiles` tiles. */
+/* Where the b of the next block lies: rows of so many cache lines, `step` bytes apart, of which tiles fetch so many in a burst,
+ * which is for every HEED_LINE steps of theirs. */
 struct gemm_next {
     const char *b;
-    int64_t ld, rows, lines, tiles;
+    int64_t rows, step, lines, burst;
 };
 
 /* What is the same for all tiles of a block: rows [row, row + rows), columns [column, ...) of c, p in [start, start + k). */
@@ -77,60 +78,76 @@ static void load_a(struct gemm_block *block, float *scratch) {
     }
 }
 
-/* The block after this one: further down the same columns or, where these end, at the top of the next.  Packed, it is one piece,
- * fetched line after line: that way the processor's prefetchers join in, and 16 rows times weights beyond L2 take 4.9 ms instead of
- * 7.9 in columns of lines.  A single tile leaves it to them. */
-static struct gemm_next next_block(const struct gemm_block *block, int64_t column_end) {
+/* The block after this one: further down the same columns or, where these end, at the top of the next.  Packed, it is one piece. */
+static struct gemm_next find_next(const struct gemm_block *block, int64_t column, int64_t start, int64_t columns, int64_t bursts) {
     const struct heed_gemm *request = block->run->request;
-    const bool down = block->start + block->k < block->run->k;
-    const int64_t column = down ? block->column : block->column + block->columns, start = down ? block->start + block->k : 0;
-    const int64_t k = min_i64(block->run->block_k, request->k - start), columns = min_i64(HEED_PANEL, column_end - column);
-    const bool few = block->rows <= HEED_GEMM_FEW_ROWS;
-    const int64_t tiles =
-        ceil_div(block->rows, block->run->kernels->tile_rows) * ceil_div(block->columns, block->run->kernels->tile_columns);
-    if (columns <= 0 || k <= 0 || block->columns > HEED_PANEL || (few && (!request->packed_b || tiles == 1)))
-        return (struct gemm_next){0};
+    const int64_t k = min_i64(block->run->block_k, request->k - start);
     if (request->packed_b) {
-        const int64_t lines = type_span(request->b_type, k); /* of 64 columns, in lines of 64 bytes */
-        return (struct gemm_next){heed_gemm_packed_at(request, column, start), line_bytes, lines, lines, tiles};
+        const int64_t all = type_span(request->b_type, k); /* of 64 columns, in lines of 64 bytes */
+        const int64_t lines = ceil_div(all, bursts);
+        return (struct gemm_next){heed_gemm_packed_at(request, column, start), ceil_div(all, lines), lines * line_bytes, lines, 1};
     }
     const int64_t rows = request->transpose_b ? columns : k, bytes = type_span(request->b_type, request->transpose_b ? k : columns);
     return (struct gemm_next){.b = heed_gemm_b_at(request, column, start),
-                              .ld = type_span(request->b_type, request->ldb),
                               .rows = rows,
-                              .lines = ceil_div(bytes, line_bytes) * rows,
-                              .tiles = tiles};
+                              .step = type_span(request->b_type, request->ldb),
+                              .lines = ceil_div(bytes, line_bytes),
+                              .burst = ceil_div(rows, bursts)};
 }
 
-/* The index-th tile's share of it, for every HEED_LINE steps of the tile. */
+/* A single tile leaves it to the processor's prefetchers, which join in where b is packed. */
+static struct gemm_next next_block(const struct gemm_block *block, int64_t column_end) {
+    const struct gemm_run *run = block->run;
+    const bool down = block->start + block->k < run->k, few = block->rows <= HEED_GEMM_FEW_ROWS;
+    const int64_t column = down ? block->column : block->column + block->columns, start = down ? block->start + block->k : 0;
+    const int64_t columns = min_i64(HEED_PANEL, column_end - column);
+    const int64_t tiles = ceil_div(block->rows, run->kernels->tile_rows) * ceil_div(block->columns, run->kernels->tile_columns);
+    const int64_t bursts = tiles * (block->k / HEED_LINE);
+    if (columns <= 0 || run->request->k <= start || bursts == 0 || block->columns > HEED_PANEL ||
+        (few && (!run->request->packed_b || tiles == 1)))
+        return (struct gemm_next){0};
+    return find_next(block, column, start, columns, bursts);
+}
+
+/* The share of it of the index-th tile and those after it. */
 static void fetch_next(const struct gemm_block *block, int64_t index, struct heed_gemm_tile *tile) {
     const struct gemm_next *next = &block->next;
-    const int64_t bursts = block->k / HEED_LINE;
-    if (next->lines == 0 || bursts == 0)
+    const int64_t first = index * (block->k / HEED_LINE) * next->burst;
+    if (first >= next->rows)
         return;
-    const int64_t lines = ceil_div(next->lines, next->tiles * bursts), first = index * lines * bursts;
-    if (first >= next->lines)
-        return;
-    tile->next_b = next->b + first / next->rows * line_bytes + first % next->rows * next->ld;
-    tile->next_step = next->ld;
-    tile->next_lines = (int)lines;
+    tile->next_b = next->b + first * next->step;
+    tile->next_rows = next->rows - first;
+    tile->next_step = next->step;
+    tile->next_lines = (int)next->lines;
+    tile->next_burst = (int)next->burst;
 }
 
-/* Rows of the tile at row i: the last two share theirs evenly, for tiles of few rows wait for b. */
-static int64_t rows_of_tile(const struct gemm_block *block, int64_t i) {
-    const int64_t most = block->run->kernels->tile_rows, left = block->rows - i;
-    return left <= most ? left : left < 2 * most ? ceil_div(left, 2) : most;
+/* Tiles one under the other, alike in height: `taller` of so many rows, the others of one row less. */
+struct gemm_heights {
+    int64_t tiles, rows, taller;
+};
+
+static struct gemm_heights heights_of(const struct gemm_block *block) {
+    const int64_t tiles = ceil_div(block->rows, block->run->kernels->tile_rows), taller = block->rows % tiles;
+    return taller ? (struct gemm_heights){tiles, block->rows / tiles + 1, taller}
+                  : (struct gemm_heights){tiles, block->rows / tiles, tiles};
 }
 
-static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t rows, int64_t j, int64_t index) {
+/* Whether sums become c apart from the tile. */
+static bool finishes_apart(const struct gemm_block *block) {
+    return block->start + block->k == block->run->k && !heed_gemm_tiles_finish(block->run);
+}
+
+/* Tiles of so many rows one under the other, the first at row i and column j, the index-th of the block. */
+static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t rows, int64_t tiles, int64_t j, int64_t index) {
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
-    const bool last = block->start + block->k == run->k, last_rows = i + rows == block->rows;
-    const bool finishes = last && heed_gemm_tiles_finish(run);
+    const bool last = block->start + block->k == run->k, apart = finishes_apart(block);
     float *sums = block->sums + i * run->block_columns + j;
     struct heed_gemm_tile tile = {
         .rows = (int)rows,
         .columns = (int)min_i64(run->kernels->tile_columns, block->columns - j),
+        .tiles = tiles,
         .k = block->k,
         .a = block->a + i * block->lda,
         .lda = block->lda,
@@ -138,44 +155,63 @@ static void multiply_tile(const struct gemm_block *block, int64_t i, int64_t row
         .ldb = block->ldb,
         .acc = block->start > 0 ? sums : NULL,
         .ldacc = run->block_columns,
-        .alpha = finishes ? request->alpha : 1.0f,
-        .beta = finishes ? request->beta : 0.0f,
+        .partial = !last,
+        .alpha = apart ? 1.0f : request->alpha,
+        .beta = apart ? 0.0f : request->beta,
         .c = sums,
         .ldc = run->block_columns,
-        .next_a = last_rows ? NULL : block->a + (i + rows) * block->lda,
+        .fetches_b = i == 0 && run->b_stays_near && block->ldb == HEED_PANEL,
+        .next_a = block->a + (i + tiles * rows == block->rows ? 0 : i + tiles * rows) * block->lda,
     };
-    if (last && !finishes) {
+    if (apart) {
         const struct heed_gemm_finish_place next =
             heed_gemm_finish_at(request, run->epilogue, block->row + i, rows, block->column + j);
         tile.next_c = next.data;
         tile.ldnext_c = next.ld;
     }
     if (last) {
-        tile.c = finishes ? (float *)request->c + (block->row + i) * request->ldc + block->column + j : block->c;
-        tile.ldc = finishes ? request->ldc : HEED_PANEL;
+        tile.c = apart ? block->c : (float *)request->c + (block->row + i) * request->ldc + block->column + j;
+        tile.ldc = apart ? HEED_PANEL : request->ldc;
     }
     fetch_next(block, index, &tile);
     run->kernels->gemm_tile(&tile);
-    if (last && !finishes)
+    if (apart)
         heed_gemm_finish(request, run->epilogue, run->kernels,
                          &(struct heed_gemm_sums){block->row + i, rows, block->column + j, tile.columns, block->c, HEED_PANEL});
 }
 
-static void multiply_tiles(const struct gemm_block *block) {
-    int64_t index = 0, rows;
-    if (block->columns > HEED_PANEL) {
+/* Tiles of a column, in as few calls as may be; one by one where sums wait in the place of a tile. */
+static void multiply_column(const struct gemm_block *block, const struct gemm_heights *heights, int64_t j, int64_t index) {
+    int64_t i = 0;
+    for (int64_t done = 0, tiles; done < heights->tiles; done += tiles) {
+        const bool taller = done < heights->taller;
+        const int64_t rows = heights->rows - !taller;
+        tiles = finishes_apart(block) ? 1 : (taller ? heights->taller : heights->tiles) - done;
+        multiply_tiles(block, i, rows, tiles, j, index + done);
+        i += tiles * rows;
+    }
+}
+
+/* Tiles narrower than the block: a strip of a stays in L1 while all columns use it.  By columns, AVX2 takes 3 % longer. */
+static void multiply_strips(const struct gemm_block *block, const struct gemm_heights *heights) {
+    int64_t i = 0, index = 0;
+    for (int64_t done = 0; done < heights->tiles; done++) {
+        const int64_t rows = heights->rows - (done >= heights->taller);
         for (int64_t j = 0; j < block->columns; j += block->run->kernels->tile_columns)
-            for (int64_t i = 0; i < block->rows; i += rows) {
-                rows = rows_of_tile(block, i);
-                multiply_tile(block, i, rows, j, index++);
-            }
+            multiply_tiles(block, i, rows, 1, j, index++);
+        i += rows;
+    }
+}
+
+static void multiply_panel(const struct gemm_block *block) {
+    const int64_t width = block->run->kernels->tile_columns;
+    const struct gemm_heights heights = heights_of(block);
+    if (block->columns > width && block->columns <= HEED_PANEL) {
+        multiply_strips(block, &heights);
         return;
     }
-    for (int64_t i = 0; i < block->rows; i += rows) {
-        rows = rows_of_tile(block, i);
-        for (int64_t j = 0; j < block->columns; j += block->run->kernels->tile_columns)
-            multiply_tile(block, i, rows, j, index++);
-    }
+    for (int64_t j = 0, index = 0; j < block->columns; j += width, index += heights.tiles)
+        multiply_column(block, &heights, j, index);
 }
 
 /* At least one pass, so that k = 0 writes c too. */
@@ -189,7 +225,7 @@ static void multiply_block(struct gemm_block *block, int64_t column_end, float *
             load_b(block, workspace);
         }
         block->next = next_block(block, column_end);
-        multiply_tiles(block);
+        multiply_panel(block);
         block->start += block->k;
     } while (block->start < run->k);
 }

@@ -8,8 +8,10 @@
 #include "workspace.h"
 
 enum {
-    BLOCK_K_LEAST = 256, /* shorter ones spend 2 % and more on sums */
-    BLOCK_K_MOST = 1024, /* the longest that were tried */
+    BLOCK_K_LEAST = 256,  /* shorter ones spend 2 % and more on sums */
+    NEAR_K_LEAST = 96,    /* the least that were tried */
+    NEAR_ROWS_LEAST = 64, /* 32 rows take 1.09 of the time */
+    BLOCK_K_MOST = 1024,  /* the longest that were tried */
     BLOCK_ROWS_LEAST = 480,
     BLOCK_ROWS_MOST = 4096,   /* some ms of work, after which cancellation is asked for */
     FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles */
@@ -42,7 +44,18 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
     return ceil_div(m, run->task_rows) * run->column_tasks;
 }
 
-/* Blocks of k alike in size, none longer than what an eighth of L2 holds of a panel. */
+/* b needs no work for each block of rows. */
+static bool takes_b_as_packed(const struct gemm_run *run) {
+    return run->request->packed_b && run->request->b_type == HEED_F32 && !run->pairs;
+}
+
+/* For tiles as wide as a panel, which from L2 must have every line fetched: 510 x 768 x 384 takes 1.03 of the time so, beside a
+ * neighbour on the core 1.1.  Few rows have sums and first tiles take more than that, unless b is made in L1 anyway. */
+static bool keeps_b_near(const struct gemm_run *run) {
+    return run->kernels->tile_columns >= HEED_PANEL && (run->task_rows >= NEAR_ROWS_LEAST || !takes_b_as_packed(run));
+}
+
+/* Blocks of k alike in size, none longer than what five sixths of L1 hold of a panel, or an eighth of L2. */
 static int64_t plan_block_k(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     if (request->transpose_a)
@@ -52,15 +65,11 @@ static int64_t plan_block_k(const struct gemm_run *run) {
     if (run->task_rows <= HEED_GEMM_FEW_ROWS &&
         (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
         return FEW_ROWS_K;
-    const int64_t in_cache = heed_cache_sizes().l2 / 8 / (HEED_PANEL * (int64_t)sizeof(float));
-    const int64_t most = max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
+    const int64_t row_bytes = HEED_PANEL * (int64_t)sizeof(float);
+    const int64_t in_cache = (run->b_stays_near ? heed_cache_sizes().l1 / 6 * 5 : heed_cache_sizes().l2 / 8) / row_bytes;
+    const int64_t most = max_i64(run->b_stays_near ? NEAR_K_LEAST : BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
     const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
     return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), multiple);
-}
-
-/* b needs no work for each block of rows. */
-static bool takes_b_as_packed(const struct gemm_run *run) {
-    return run->request->packed_b && run->request->b_type == HEED_F32 && !run->pairs;
 }
 
 /* Blocks alike in size, for a short last one would have all of b loaded for few rows.  Their sums take a quarter of L2.  Where b is
@@ -109,6 +118,7 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, work));
     run.workers = heed_schedule_workers(exec, run.tasks, work);
     run.block_columns = plan_block_columns(&run);
+    run.b_stays_near = keeps_b_near(&run);
     run.block_k = plan_block_k(&run);
     run.block_rows = plan_block_rows(&run);
     run.worker_floats = plan_workspace(&run);

@@ -17,6 +17,7 @@ struct gemm_run {
     int64_t tasks;
     int workers;
     int64_t k, block_k; /* block_k: a multiple of HEED_LINE */
+    bool b_stays_near;  /* a block of b in L1, for all tiles but the first */
     int64_t task_rows, task_columns;
     int64_t column_tasks;
     int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */

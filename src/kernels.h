@@ -25,14 +25,16 @@ enum {
 };
 
 /* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] *
- * b[p][j]. rows <= tile_rows; columns <= tile_columns; b is readable up to columns rounded up to whole vectors; c is written for
- * `columns` only. c may be acc (same pointer and stride).
+ * b[p][j].  partial: c = chain as it is, for more of it to come; alpha and beta are not used.  rows <= tile_rows; columns <=
+ * tile_columns; b is readable up to columns rounded up to whole vectors; c is written for `columns` only.  c may be acc (same
+ * pointer and stride).  `tiles` of them, one under the other: each goes on with the next rows of a, acc and c.
  *
- * What comes next is advice, prefetched and never read: of rows of a, lda apart, k elements, and with every HEED_LINE steps
- * next_lines cache lines from next_b on, next_step bytes apart.  Of c, too, but where its sums go on from there: next_c and rows
- * ldnext_c bytes apart, of about `columns` floats.  NULL: nothing, but for c itself. */
+ * The rest is advice, and what comes next is fetched and never read: of rows of a, lda apart, k elements; with every HEED_LINE
+ * steps next_burst rows of next_lines cache lines, next_step bytes apart, until next_rows are fetched; of c, where its sums go on
+ * from there, rows ldnext_c bytes apart, of about `columns` floats.  NULL or 0: nothing, but for c itself. */
 struct heed_gemm_tile {
     int rows, columns;
+    int64_t tiles;
     int64_t k;
     const float *a;
     int64_t lda;
@@ -40,13 +42,15 @@ struct heed_gemm_tile {
     int64_t ldb;
     const float *acc;
     int64_t ldacc;
+    bool partial;
     float alpha, beta;
     float *c;
     int64_t ldc;
+    bool fetches_b; /* its own b, of which ldb is HEED_PANEL, into L1 for the first tile: it stays there for the others */
     const float *next_a;
     const char *next_b;
-    int64_t next_step;
-    int next_lines;
+    int64_t next_rows, next_step;
+    int next_lines, next_burst;
     const char *next_c;
     int64_t ldnext_c;
 };

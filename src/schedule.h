@@ -21,8 +21,8 @@ int heed_schedule_threads(const struct heed_exec *exec);
 double heed_schedule_work(double flops, double bytes);
 /* Workers for `tasks` tasks of `flops` operations in all: 1 where waking a thread costs more than it saves. */
 int heed_schedule_workers(const struct heed_exec *exec, int64_t tasks, double flops);
-/* Runs fn(context, task, worker) for all tasks, and waits.  A worker begins with a share of its own, of tasks one after another, and
- * goes on with those of others.  HEED_CANCELLED if exec or a task said so before all had run. */
+/* Runs fn(context, task, worker) for all tasks, and waits.  A worker begins with a share of its own, of tasks one after another,
+ * and goes on with those of others.  HEED_CANCELLED if exec or a task said so before all had run. */
 enum heed_status heed_schedule_run(const struct heed_exec *exec, int workers, int64_t tasks, heed_task_fn *fn, void *context);
 /* Whether the caller wants no more of the call: to be asked by tasks that take longer than some tens of microseconds. */
 bool heed_exec_cancelled(const struct heed_exec *exec);

@@ -79,6 +79,7 @@ static void run_gemm_tiles(const struct heed_kernels *table, const struct heed_g
     for (int i = 0; i < whole->rows; i += table->tile_rows) {
         for (int j = 0; j < whole->columns; j += table->tile_columns) {
             struct heed_gemm_tile tile = *whole;
+            tile.tiles = 1;
             tile.rows = whole->rows - i < table->tile_rows ? whole->rows - i : table->tile_rows;
             tile.columns = whole->columns - j < table->tile_columns ? whole->columns - j : table->tile_columns;
             tile.a += i * tile.lda;
@@ -90,12 +91,36 @@ static void run_gemm_tiles(const struct heed_kernels *table, const struct heed_g
     }
 }
 
+/* The same by two calls for all tiles, which have `rows` rows each: the first stops after `split` steps. */
+static void run_gemm_column(const struct heed_kernels *table, const struct heed_gemm_tile *whole, int rows, int64_t split) {
+    float *sums = new_floats(whole->rows * whole->columns);
+    struct heed_gemm_tile first = *whole, second = *whole;
+    first.rows = second.rows = rows;
+    first.tiles = second.tiles = whole->rows / rows;
+    first.k = split;
+    first.partial = first.fetches_b = true;
+    first.c = sums;
+    first.ldc = whole->columns;
+    table->gemm_tile(&first);
+    second.k = whole->k - split;
+    second.a += split;
+    second.b += split * whole->ldb;
+    second.acc = sums;
+    second.ldacc = whole->columns;
+    second.next_b = (const char *)second.b;
+    second.next_rows = second.k;
+    second.next_step = second.ldb * (int64_t)sizeof(float);
+    second.next_lines = second.next_burst = 1;
+    table->gemm_tile(&second);
+    free(sums);
+}
+
 enum accumulate { FROM_ZERO, FROM_ACC, FROM_C, ACCUMULATES };
 
 /* The values of one case; a table computes its c from them in memory guarded anew. */
 struct gemm_case {
-    int rows, columns;
-    int64_t k;
+    int rows, columns, tile_rows; /* of several tiles in a call; 0: tile by tile */
+    int64_t k, split;
     enum accumulate from;
     float alpha, beta, *a, *b, *acc, *c;
     enum fill mode_a, mode_b;
@@ -114,21 +139,26 @@ static void compute_gemm(const struct heed_kernels *table, const struct gemm_cas
     bool from_c = g->from == FROM_C;
     if (from_c || g->beta != 0)
         tensor_put(&c, from_c ? g->acc : g->c);
-    run_gemm_tiles(table, &(struct heed_gemm_tile){.rows = g->rows,
-                                                   .columns = g->columns,
-                                                   .k = g->k,
-                                                   .a = a.data,
-                                                   .lda = a.stride[2],
-                                                   .b = b.data,
-                                                   .ldb = b.stride[2],
-                                                   .acc = g->from == FROM_ZERO ? NULL
-                                                          : from_c             ? c.data
-                                                                               : acc.data,
-                                                   .ldacc = from_c ? c.stride[2] : acc.stride[2],
-                                                   .alpha = g->alpha,
-                                                   .beta = g->beta,
-                                                   .c = c.data,
-                                                   .ldc = c.stride[2]});
+    const struct heed_gemm_tile whole = {.rows = g->rows,
+                                         .columns = g->columns,
+                                         .k = g->k,
+                                         .a = a.data,
+                                         .lda = a.stride[2],
+                                         .b = b.data,
+                                         .ldb = b.stride[2],
+                                         .acc = g->from == FROM_ZERO ? NULL
+                                                : from_c             ? c.data
+                                                                     : acc.data,
+                                         .ldacc = from_c ? c.stride[2] : acc.stride[2],
+                                         .alpha = g->alpha,
+                                         .beta = g->beta,
+                                         .c = c.data,
+                                         .ldc = c.stride[2],
+                                         .next_a = a.data};
+    if (g->tile_rows > 0)
+        run_gemm_column(table, &whole, g->tile_rows, g->split);
+    else
+        run_gemm_tiles(table, &whole);
     must(tensor_take(&c, result));
     must(tensor_unchanged(&a));
     must(tensor_unchanged(&b));
@@ -190,6 +220,32 @@ START_TEST(test_gemm_tile) {
             for (int i = 0; i < DEPTHS; i++)
                 if (!test_quick() || rng_range(&rng, 0, 31) == 0)
                     check_gemm_tile(table, &rng, rows, columns, depths[i]);
+}
+END_TEST
+
+static void check_gemm_column(const struct heed_kernels *table, struct rng *rng, int tile_rows, int64_t k) {
+    const int rows = tile_rows * (int)rng_range(rng, 1, 5), columns = (int)rng_range(rng, 1, table->tile_columns);
+    const struct gemm_case one = new_gemm_case(rng, rows, columns, k, (enum accumulate)rng_range(rng, 0, FROM_ACC));
+    struct gemm_case column = one;
+    float *got = new_floats(rows * columns), *want = new_floats(rows * columns);
+    column.tile_rows = tile_rows;
+    column.split = rng_range(rng, 0, k);
+    describe_gemm("gemm_tile", table, &one, "several in a call, in two steps");
+    compute_gemm(table, &column, rng, got);
+    compute_gemm(scalar_kernels(), &one, rng, want);
+    must(compare(SAME_BITS, got, want, rows, columns));
+    free_gemm_case(&one);
+    free(got);
+    free(want);
+}
+
+START_TEST(test_gemm_column) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("gemm_column", 0);
+    for (int rows = 1; rows <= table->tile_rows; rows++)
+        for (int i = 0; i < DEPTHS; i++)
+            for (int times = test_quick() ? 1 : 8; times > 0; times--)
+                check_gemm_column(table, &rng, rows, depths[i]);
 }
 END_TEST
 
@@ -259,6 +315,7 @@ Suite *kernels_suite(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_pack, 0, tables);
     tcase_add_loop_test(tests, test_gemm_tile, 0, tables);
+    tcase_add_loop_test(tests, test_gemm_column, 0, tables);
     tcase_add_loop_test(tests, test_gemm_small, 0, tables);
     add_tile_tests(tests, tables);
     add_thin_tests(tests, tables);

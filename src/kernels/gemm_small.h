@@ -7,47 +7,39 @@
 
 enum {
     SMALL_SUMS = TILE_ROWS * TILE_VECTORS, /* accumulators, as many as a whole tile has */
-    SMALL_ROWS = 16,
-    SMALL_GROUPS = (SMALL_ROWS + ROW_GROUP - 1) / ROW_GROUP
+    SMALL_ROWS = MOST_ROWS
 };
 
-/* One step: a and b advance.  cut: of the last vector of b the first n elements alone are there. */
-INLINE void small_step(const int rows, const int vectors, const bool cut, vf acc[SMALL_ROWS][TILE_VECTORS],
-                       const float *a[SMALL_GROUPS], int64_t lda, int64_t a_step, const float *b, int64_t n) {
+/* One step: a advances.  cut: of the last vector of b the first n elements alone are there. */
+INLINE void small_step(const int rows, const int vectors, const bool cut, vf acc[SMALL_ROWS][TILE_VECTORS], struct tile_rows *a,
+                       int64_t a_step, const float *b, int64_t n) {
     vf column[TILE_VECTORS];
     UNROLL for (int v = 0; v < vectors; v++) column[v] =
         v_pin(cut && v == vectors - 1 ? v_load_n(b + v * VF_LANES, n) : v_load(b + v * VF_LANES));
     if (vectors == 1) {
-        UNROLL for (int i = 0; i < rows; i++) acc[i][0] = v_chain_at(acc[i][0], a[i / ROW_GROUP] + i % ROW_GROUP * lda, column[0]);
+        UNROLL for (int i = 0; i < rows; i++) acc[i][0] = v_chain_at(acc[i][0], tile_row(a, i), column[0]);
     } else {
-        tile_column(rows, vectors, acc, a, lda, column);
+        tile_column(rows, vectors, acc, a, 0, column);
     }
-    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
-        a[g] += a_step;
-        PIN(a[g]); /* gcc 12 else keeps multiples of steps and strides, on the stack */
-    }
+    tile_rows_advance(rows, a, a_step);
 }
 
 INLINE void small_multiply(const int rows, const int vectors, const bool cut, vf acc[SMALL_ROWS][TILE_VECTORS],
                            const struct heed_gemm_small *product, const float *a, const float *b, int64_t n) {
-    const float *groups[SMALL_GROUPS];
-    const int64_t lda = product->lda, a_step = product->a_step, ldb = product->ldb, next_group = ROW_GROUP * lda;
+    struct tile_rows at;
+    const int64_t a_step = product->a_step, ldb = product->ldb;
     int64_t k = product->k;
-    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
-        groups[g] = a;
-        a += next_group;
-        PIN(a);
-    }
+    tile_rows_begin(rows, &at, a, product->lda);
     tile_zero(rows, vectors, acc);
     if (!cut) {
         NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) UNROLL for (int u = 0; u < TILE_STEPS; u++) {
-            small_step(rows, vectors, cut, acc, groups, lda, a_step, b, n);
+            small_step(rows, vectors, cut, acc, &at, a_step, b, n);
             b += ldb;
             PIN(b);
         }
     }
     NO_UNROLL for (; k > 0; k--) {
-        small_step(rows, vectors, cut, acc, groups, lda, a_step, b, n);
+        small_step(rows, vectors, cut, acc, &at, a_step, b, n);
         b += ldb;
         PIN(k);
     }

@@ -12,36 +12,71 @@ INLINE void tile_zero(const int rows, const int vectors, vf acc[][TILE_VECTORS])
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_clear();
 }
 
-/* Rows of a are addressed from one pointer for every three: base, base + lda and base + 2 * lda are addressing modes.  Left alone,
- * gcc 12 keeps a pointer for every row and unrolled step, on the stack. */
-enum { ROW_GROUP = 3, ROW_GROUPS = (TALL_ROWS + ROW_GROUP - 1) / ROW_GROUP };
+/* Rows of a are addressed from one pointer for every three, and the bytes from there to the second and to the third: left alone,
+ * gcc 12 keeps a pointer for every row and unrolled step, on the stack, or adds up lda + lda + 4 for each. */
+enum { MOST_ROWS = TALL_ROWS > 16 ? TALL_ROWS : 16, ROW_GROUP = 3, ROW_GROUPS = (MOST_ROWS + ROW_GROUP - 1) / ROW_GROUP };
 
-/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p: a[g] points to a[3 * g][p], column holds b[p]. */
-INLINE void tile_column(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *const a[], int64_t lda,
+struct tile_rows {
+    const float *group[ROW_GROUPS];
+    int64_t second, third;
+};
+
+INLINE void tile_rows_pin(const int rows, struct tile_rows *at) {
+    if (rows > 1)
+        PIN(at->second);
+    if (rows > 2)
+        PIN(at->third);
+}
+
+INLINE void tile_rows_begin(const int rows, struct tile_rows *at, const float *a, int64_t lda) {
+    const int64_t next = ROW_GROUP * lda;
+    at->second = lda * (int64_t)sizeof(float);
+    at->third = 2 * lda * (int64_t)sizeof(float);
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
+        at->group[g] = a;
+        a += next;
+        PIN(a);
+    }
+    tile_rows_pin(rows, at);
+}
+
+INLINE const float *tile_row(const struct tile_rows *at, const int i) {
+    const char *group = (const char *)at->group[i / ROW_GROUP];
+    return (const float *)(group + (i % ROW_GROUP == 0 ? 0 : i % ROW_GROUP == 1 ? at->second : at->third));
+}
+
+INLINE void tile_rows_advance(const int rows, struct tile_rows *at, int64_t floats) {
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
+        at->group[g] += floats;
+        PIN(at->group[g]);
+    }
+}
+
+/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p, `offset` floats behind where rows are; column holds b[p]. */
+INLINE void tile_column(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct tile_rows *a, const int offset,
                         const vf column[TILE_VECTORS]) {
     UNROLL for (int i = 0; i < rows; i++) {
-        const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda]);
+        const vf row = v_set1(tile_row(a, i)[offset]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
     }
 }
 
 /* The same with b[p] in memory. */
-INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *const a[ROW_GROUPS], int64_t lda,
+INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct tile_rows *a, const int offset,
                       const float *b) {
     vf column[TILE_VECTORS];
     UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
-    tile_column(rows, vectors, acc, a, lda, column);
+    tile_column(rows, vectors, acc, a, offset, column);
 }
 
 /* `steps` of them; a and b advance, a by `apart`. */
 INLINE void tile_steps(const int steps, const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS],
-                       const float *a[ROW_GROUPS], int64_t lda, const float **b, int64_t ldb) {
+                       struct tile_rows *a, const float **b, int64_t ldb) {
     UNROLL for (int u = 0; u < steps; u++) {
-        tile_step(rows, vectors, acc, a, lda, *b);
-        UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += apart;
+        tile_step(rows, vectors, acc, a, u * apart, *b);
         *b += ldb;
     }
-    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(a[g]);
+    tile_rows_advance(rows, a, steps * apart);
 }
 
 /* Steps of one turn of the loop, about 96 multiply-adds: with 4, AVX2 takes 432 cycles for a tile of head_dim 64, with 8 it takes
@@ -55,31 +90,28 @@ INLINE void tile_fetch(const int steps, const int vectors, const float *b, int64
     }
 }
 
-/* The same for k places of a, `apart` floats from one to the next.  fetches: every step has what is `ahead` floats behind its row
- * of b fetched into L1. */
-INLINE void tile_multiply_ahead(const int apart, const int rows, const int vectors, const bool fetches, int64_t ahead,
-                                vf acc[][TILE_VECTORS], const float *a, int64_t lda, const float *b, int64_t ldb, int64_t k) {
-    const float *groups[ROW_GROUPS];
-    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
-        groups[g] = a + g * ROW_GROUP * lda;
-        PIN(groups[g]);
-    }
+/* The same for k places of a, `apart` floats from one to the next.  Unless ahead is 0, every step has what is so many floats behind
+ * its row of b fetched into L1. */
+INLINE void tile_multiply_ahead(const int apart, const int rows, const int vectors, const int ahead, vf acc[][TILE_VECTORS],
+                                const float *a, int64_t lda, const float *b, int64_t ldb, int64_t k) {
+    struct tile_rows at;
+    tile_rows_begin(rows, &at, a, lda);
     NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
-        if (fetches)
+        if (ahead > 0)
             tile_fetch(TILE_STEPS, vectors, b + ahead, ldb);
-        tile_steps(TILE_STEPS, apart, rows, vectors, acc, groups, lda, &b, ldb);
-        PIN(lda); /* gcc 12 else keeps lda + 1, lda + 2 and so on, and others on the stack */
+        tile_steps(TILE_STEPS, apart, rows, vectors, acc, &at, &b, ldb);
+        tile_rows_pin(rows, &at); /* gcc 12 else keeps sums of these and others on the stack */
         PIN(ldb);
     }
     NO_UNROLL for (; k > 0; k--) {
-        tile_steps(1, apart, rows, vectors, acc, groups, lda, &b, ldb);
+        tile_steps(1, apart, rows, vectors, acc, &at, &b, ldb);
         PIN(k); /* gcc 12 else counts on the stack */
     }
 }
 
 INLINE void tile_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, int64_t lda, const float *b,
                           int64_t ldb, int64_t k) {
-    tile_multiply_ahead(1, rows, vectors, false, 0, acc, a, lda, b, ldb, k);
+    tile_multiply_ahead(1, rows, vectors, 0, acc, a, lda, b, ldb, k);
 }
 
 /* kernel##_body(rows, vectors, arguments) with constant bounds, as one function with these parameters per shape; shapes beyond this
