@@ -31,7 +31,7 @@ enum {
  *
  * The rest is advice, and what comes next is fetched and never read: of rows of a, lda apart, k elements; with every HEED_LINE
  * steps next_burst rows of next_lines cache lines, next_step bytes apart, until next_rows are fetched; of c, where its sums go on
- * from there, rows ldnext_c bytes apart, of about `columns` floats.  NULL or 0: nothing, but for c itself. */
+ * from there, rows ldnext_c bytes apart, of about `columns` floats.  NULL or 0: nothing, but for c itself; next_a is a then. */
 struct heed_gemm_tile {
     int rows, columns;
     int64_t tiles;

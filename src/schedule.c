@@ -1,5 +1,5 @@
-/* Tasks over workers.  Each worker draws the next ticket when it is free, so unequal cores and unequal tasks balance; which worker
- * runs a task never changes its result. */
+/* Tasks over workers.  Each worker draws tickets of its own share, then of others', so unequal cores and unequal tasks balance;
+ * which worker runs a task never changes its result. */
 #include "schedule.h"
 
 #include <stdatomic.h>
