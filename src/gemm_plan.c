@@ -10,7 +10,7 @@
 enum {
     BLOCK_K_LEAST = 256,  /* shorter ones spend 2 % and more on sums */
     NEAR_K_LEAST = 96,    /* the least that were tried */
-    NEAR_ROWS_LEAST = 64, /* 32 rows take 1.09 of the time */
+    NEAR_ROWS_LEAST = 64, /* 48 rows of 768 x 768 take 1.05 of the time */
     BLOCK_K_MOST = 1024,  /* the longest that were tried */
     BLOCK_ROWS_LEAST = 480,
     BLOCK_ROWS_MOST = 4096,   /* some ms of work, after which cancellation is asked for */
@@ -49,7 +49,7 @@ static bool takes_b_as_packed(const struct gemm_run *run) {
     return run->request->packed_b && run->request->b_type == HEED_F32 && !run->pairs;
 }
 
-/* For tiles as wide as a panel, which from L2 must have every line fetched: 510 x 768 x 384 takes 1.03 of the time so, beside a
+/* For tiles as wide as a panel, which from L2 must have every line fetched: 512 x 1536 x 384 takes 1.05 of the time so, beside a
  * neighbour on the core 1.1.  Few rows have sums and first tiles take more than that, unless b is made in L1 anyway. */
 static bool keeps_b_near(const struct gemm_run *run) {
     return run->kernels->tile_columns >= HEED_PANEL && (run->task_rows >= NEAR_ROWS_LEAST || !takes_b_as_packed(run));

@@ -4,7 +4,6 @@
 
 #include "cache_sizes.h"
 #include "error.h"
-#include "internal.h"
 #include "rows.h"
 
 enum { STREAMED_PART = 8 /* of L3 */ };
@@ -48,9 +47,9 @@ static enum heed_status check(const struct heed_softmax *request) {
 /* Stores past the caches spare the reading of lines that are written as a whole.  They pay for what would not stay in the caches:
  * of a large L3 one call has but a part. */
 static bool streams(const struct heed_softmax *request) {
-    const int64_t l3 = heed_cache_sizes().l3, floats = l3 / STREAMED_PART / (int64_t)sizeof(float);
-    return l3 > 0 && request->output != request->input && request->columns <= HEED_STREAMED_ROW &&
-           request->rows > floats / max_i64(1, request->columns);
+    const int64_t bytes = request->rows * request->columns * (int64_t)sizeof(float); /* the output is checked: it has as many */
+    return request->output != request->input && request->columns <= HEED_STREAMED_ROW &&
+           bytes > heed_cache_sizes().l3 / STREAMED_PART;
 }
 
 static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {

@@ -199,17 +199,24 @@ static void free_gemm_case(const struct gemm_case *g) {
     free(g->c);
 }
 
+/* Against the scalar table, tile by tile. */
+static void check_gemm(const struct heed_kernels *table, struct rng *rng, const struct gemm_case *g, const char *way) {
+    struct gemm_case plain = *g;
+    float *got = new_floats(g->rows * g->columns), *want = new_floats(g->rows * g->columns);
+    plain.tile_rows = 0;
+    describe_gemm("gemm_tile", table, g, way);
+    compute_gemm(table, g, rng, got);
+    compute_gemm(scalar_kernels(), &plain, rng, want);
+    must(compare(SAME_BITS, got, want, g->rows, g->columns));
+    free_gemm_case(g);
+    free(got);
+    free(want);
+}
+
 static void check_gemm_tile(const struct heed_kernels *table, struct rng *rng, int rows, int columns, int64_t k) {
     static const char *const ways[] = {[FROM_ZERO] = "from 0", [FROM_ACC] = "from acc", [FROM_C] = "from c"};
     const struct gemm_case g = new_gemm_case(rng, rows, columns, k, (enum accumulate)rng_range(rng, 0, ACCUMULATES - 1));
-    float *got = new_floats(rows * columns), *want = new_floats(rows * columns);
-    describe_gemm("gemm_tile", table, &g, ways[g.from]);
-    compute_gemm(table, &g, rng, got);
-    compute_gemm(scalar_kernels(), &g, rng, want);
-    must(compare(SAME_BITS, got, want, rows, columns));
-    free_gemm_case(&g);
-    free(got);
-    free(want);
+    check_gemm(table, rng, &g, ways[g.from]);
 }
 
 START_TEST(test_gemm_tile) {
@@ -225,18 +232,10 @@ END_TEST
 
 static void check_gemm_column(const struct heed_kernels *table, struct rng *rng, int tile_rows, int64_t k) {
     const int rows = tile_rows * (int)rng_range(rng, 1, 5), columns = (int)rng_range(rng, 1, table->tile_columns);
-    const struct gemm_case one = new_gemm_case(rng, rows, columns, k, (enum accumulate)rng_range(rng, 0, FROM_ACC));
-    struct gemm_case column = one;
-    float *got = new_floats(rows * columns), *want = new_floats(rows * columns);
-    column.tile_rows = tile_rows;
-    column.split = rng_range(rng, 0, k);
-    describe_gemm("gemm_tile", table, &one, "several in a call, in two steps");
-    compute_gemm(table, &column, rng, got);
-    compute_gemm(scalar_kernels(), &one, rng, want);
-    must(compare(SAME_BITS, got, want, rows, columns));
-    free_gemm_case(&one);
-    free(got);
-    free(want);
+    struct gemm_case g = new_gemm_case(rng, rows, columns, k, (enum accumulate)rng_range(rng, 0, FROM_ACC));
+    g.tile_rows = tile_rows;
+    g.split = rng_range(rng, 0, k);
+    check_gemm(table, rng, &g, "several in a call, in two steps");
 }
 
 START_TEST(test_gemm_column) {

@@ -1,4 +1,4 @@
-/* gemm_tile: one tile of c = alpha * a b + beta * c.  Contract in src/kernels.h. */
+/* gemm_tile: tiles of c = alpha * a b + beta * c, one under the other.  Contract in src/kernels.h. */
 #ifndef HEED_KERNELS_GEMM_TILE_H
 #define HEED_KERNELS_GEMM_TILE_H
 
