@@ -35,6 +35,7 @@ struct gemm_block {
     const float *rows_of_a; /* op(a) from row `row` on, if it is not transposed, with leading dimension lda */
     const float *a, *b;
     int64_t lda, ldb;
+    float *panel;    /* where the first tile of each column packs b, for the others; NULL: b is ready */
     float *sums, *c; /* c: a tile of it, where it has another type */
     struct gemm_next next;
 };
@@ -50,14 +51,16 @@ static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t c
 static int64_t k_of_factors(const struct gemm_block *block) { return min_i64(block->k, block->run->request->k - block->start); }
 
 static void load_b(struct gemm_block *block, float *scratch) {
-    const struct heed_gemm *request = block->run->request;
-    if (!request->packed_b && reads_b_in_place(block->run, block->rows, block->columns)) {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm *request = run->request;
+    block->panel = run->tiles_pack_b && block->columns == HEED_PANEL ? scratch : NULL;
+    if (block->panel || (!request->packed_b && reads_b_in_place(run, block->rows, block->columns))) {
         block->b = heed_gemm_b_at(request, block->column, block->start);
         block->ldb = request->ldb;
         return;
     }
-    block->b = heed_gemm_load_b(request, block->run->kernels, block->column, (int)block->columns, block->start, k_of_factors(block),
-                                scratch);
+    block->b =
+        heed_gemm_load_b(request, run->kernels, block->column, (int)block->columns, block->start, k_of_factors(block), scratch);
     block->ldb = HEED_PANEL;
 }
 
@@ -84,7 +87,7 @@ static struct gemm_next find_next(const struct gemm_block *block, int64_t column
     const int64_t k = min_i64(block->run->block_k, request->k - start);
     if (request->packed_b) {
         const int64_t all = type_span(request->b_type, k); /* of 64 columns, in lines of 64 bytes */
-        const int64_t lines = ceil_div(all, bursts);
+        const int64_t lines = round_up(ceil_div(all, bursts), 4);
         return (struct gemm_next){heed_gemm_packed_at(request, column, start), ceil_div(all, lines), lines * line_bytes, lines, 1};
     }
     const int64_t rows = request->transpose_b ? columns : k, bytes = type_span(request->b_type, request->transpose_b ? k : columns);
@@ -138,11 +141,20 @@ static bool finishes_apart(const struct gemm_block *block) {
     return block->start + block->k == block->run->k && !heed_gemm_tiles_finish(block->run);
 }
 
+/* The first rows of a of the block after this one. */
+static const float *top_of_next(const struct gemm_block *block) {
+    const struct gemm_run *run = block->run;
+    if (run->request->transpose_a)
+        return block->a;
+    return block->start + block->k < run->k ? block->a + block->k : block->rows_of_a;
+}
+
 /* Tiles of so many rows one under the other, the first at row i and column j, the index-th of the block. */
 static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t rows, int64_t tiles, int64_t j, int64_t index) {
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const bool last = block->start + block->k == run->k, apart = finishes_apart(block);
+    const bool packed = block->panel && i > 0;
     float *sums = block->sums + i * run->block_columns + j;
     struct heed_gemm_tile tile = {
         .rows = (int)rows,
@@ -151,8 +163,9 @@ static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t ro
         .k = block->k,
         .a = block->a + i * block->lda,
         .lda = block->lda,
-        .b = block->b + j,
-        .ldb = block->ldb,
+        .b = (packed ? block->panel : block->b) + j,
+        .ldb = packed ? HEED_PANEL : block->ldb,
+        .panel = i == 0 && block->panel ? block->panel + j : NULL,
         .acc = block->start > 0 ? sums : NULL,
         .ldacc = run->block_columns,
         .partial = !last,
@@ -161,7 +174,7 @@ static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t ro
         .c = sums,
         .ldc = run->block_columns,
         .fetches_b = i == 0 && run->b_stays_near && block->ldb == HEED_PANEL,
-        .next_a = block->a + (i + tiles * rows == block->rows ? 0 : i + tiles * rows) * block->lda,
+        .next_a = i + tiles * rows < block->rows ? block->a + (i + tiles * rows) * block->lda : top_of_next(block),
     };
     if (apart) {
         const struct heed_gemm_finish_place next =

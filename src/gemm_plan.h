@@ -5,7 +5,7 @@
 #include "gemm.h"
 
 enum {
-    GEMM_DIRECT_ROWS = 24 /* up to so many rows, packing b costs more than reading it in place */
+    GEMM_DIRECT_ROWS = 24 /* up to so many rows, packing b costs more than reading it in place, unless tiles do both at once */
 };
 
 struct gemm_run {
@@ -17,6 +17,7 @@ struct gemm_run {
     int64_t tasks;
     int workers;
     int64_t k, block_k; /* block_k: a multiple of HEED_LINE */
+    bool tiles_pack_b;  /* while they multiply by it, where its panels are whole */
     bool b_stays_near;  /* a block of b in L1, for all tiles but the first */
     int64_t task_rows, task_columns;
     int64_t column_tasks;

@@ -29,9 +29,12 @@ enum {
  * tile_columns; b is readable up to columns rounded up to whole vectors; c is written for `columns` only.  c may be acc (same
  * pointer and stride).  `tiles` of them, one under the other: each goes on with the next rows of a, acc and c.
  *
- * The rest is advice, and what comes next is fetched and never read: of rows of a, lda apart, k elements; with every HEED_LINE
- * steps next_burst rows of next_lines cache lines, next_step bytes apart, until next_rows are fetched; of c, where its sums go on
- * from there, rows ldnext_c bytes apart, of about `columns` floats.  NULL or 0: nothing, but for c itself; next_a is a then. */
+ * panel, unless NULL: the first of them copies b there, rows of HEED_PANEL, and the others read it; columns is tile_columns then.
+ *
+ * The rest is advice, and what comes next is fetched and never read: of rows of a, lda apart, the first cache lines; with every
+ * HEED_LINE steps next_burst rows of next_lines cache lines or a few more, next_step bytes apart, until next_rows are fetched; of
+ * c, where its sums go on from there, rows ldnext_c bytes apart, of about `columns` floats.  NULL or 0: nothing, but for c itself;
+ * next_a is a then. */
 struct heed_gemm_tile {
     int rows, columns;
     int64_t tiles;
@@ -46,6 +49,7 @@ struct heed_gemm_tile {
     float alpha, beta;
     float *c;
     int64_t ldc;
+    float *panel;
     bool fetches_b; /* its own b, of which ldb is HEED_PANEL, into L1 for the first tile: it stays there for the others */
     const float *next_a;
     const char *next_b;

@@ -91,7 +91,8 @@ static void run_gemm_tiles(const struct heed_kernels *table, const struct heed_g
     }
 }
 
-/* The same by two calls for all tiles, which have `rows` rows each: the first stops after `split` steps. */
+/* The same by two calls for all tiles, which have `rows` rows each: the first stops after `split` steps.  whole->panel has room for
+ * all steps. */
 static void run_gemm_column(const struct heed_kernels *table, const struct heed_gemm_tile *whole, int rows, int64_t split) {
     float *sums = new_floats(whole->rows * whole->columns);
     struct heed_gemm_tile first = *whole, second = *whole;
@@ -105,6 +106,7 @@ static void run_gemm_column(const struct heed_kernels *table, const struct heed_
     second.k = whole->k - split;
     second.a += split;
     second.b += split * whole->ldb;
+    second.panel = whole->panel ? whole->panel + split * HEED_PANEL : NULL;
     second.acc = sums;
     second.ldacc = whole->columns;
     second.next_b = (const char *)second.b;
@@ -121,6 +123,7 @@ enum accumulate { FROM_ZERO, FROM_ACC, FROM_C, ACCUMULATES };
 struct gemm_case {
     int rows, columns, tile_rows; /* of several tiles in a call; 0: tile by tile */
     int64_t k, split;
+    bool packs;
     enum accumulate from;
     float alpha, beta, *a, *b, *acc, *c;
     enum fill mode_a, mode_b;
@@ -136,6 +139,7 @@ static void compute_gemm(const struct heed_kernels *table, const struct gemm_cas
     struct tensor b = matrix(g->k, readable, readable + rng_range(rng, 0, 3), any_placement(rng), padded);
     struct tensor acc = matrix(g->rows, g->columns, g->columns + rng_range(rng, 0, 3), any_placement(rng), g->acc);
     struct tensor c = matrix(g->rows, g->columns, g->columns + rng_range(rng, 0, 3), any_placement(rng), NULL);
+    struct tensor panel = matrix(g->k, g->columns, HEED_PANEL, any_placement(rng), NULL);
     bool from_c = g->from == FROM_C;
     if (from_c || g->beta != 0)
         tensor_put(&c, from_c ? g->acc : g->c);
@@ -154,6 +158,7 @@ static void compute_gemm(const struct heed_kernels *table, const struct gemm_cas
                                          .beta = g->beta,
                                          .c = c.data,
                                          .ldc = c.stride[2],
+                                         .panel = g->packs ? panel.data : NULL,
                                          .next_a = a.data};
     if (g->tile_rows > 0)
         run_gemm_column(table, &whole, g->tile_rows, g->split);
@@ -163,9 +168,16 @@ static void compute_gemm(const struct heed_kernels *table, const struct gemm_cas
     must(tensor_unchanged(&a));
     must(tensor_unchanged(&b));
     must(tensor_unchanged(&acc));
+    if (g->packs) {
+        float *packed = new_floats(g->k * g->columns);
+        must(tensor_take(&panel, packed));
+        must(compare(SAME_BITS, packed, g->b, g->k, g->columns));
+        free(packed);
+    }
     tensor_free(&a);
     tensor_free(&b);
     tensor_free(&acc);
+    tensor_free(&panel);
     tensor_free(&c);
     free(padded);
 }
@@ -204,6 +216,7 @@ static void check_gemm(const struct heed_kernels *table, struct rng *rng, const 
     struct gemm_case plain = *g;
     float *got = new_floats(g->rows * g->columns), *want = new_floats(g->rows * g->columns);
     plain.tile_rows = 0;
+    plain.packs = false;
     describe_gemm("gemm_tile", table, g, way);
     compute_gemm(table, g, rng, got);
     compute_gemm(scalar_kernels(), &plain, rng, want);
@@ -231,11 +244,14 @@ START_TEST(test_gemm_tile) {
 END_TEST
 
 static void check_gemm_column(const struct heed_kernels *table, struct rng *rng, int tile_rows, int64_t k) {
-    const int rows = tile_rows * (int)rng_range(rng, 1, 5), columns = (int)rng_range(rng, 1, table->tile_columns);
+    const bool packs = rng_range(rng, 0, 1);
+    const int rows = tile_rows * (int)rng_range(rng, 1, 5), most = table->tile_columns;
+    const int columns = packs ? most : (int)rng_range(rng, 1, most);
     struct gemm_case g = new_gemm_case(rng, rows, columns, k, (enum accumulate)rng_range(rng, 0, FROM_ACC));
     g.tile_rows = tile_rows;
     g.split = rng_range(rng, 0, k);
-    check_gemm(table, rng, &g, "several in a call, in two steps");
+    g.packs = packs;
+    check_gemm(table, rng, &g, packs ? "several in a call, in two steps, packing" : "several in a call, in two steps");
 }
 
 START_TEST(test_gemm_column) {

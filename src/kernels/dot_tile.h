@@ -54,10 +54,10 @@ INLINE void dot_step(const int rows, const int vectors, const struct heed_dot_ti
     vf acc[TILE_ROWS][TILE_VECTORS];
     float even[TILE_ROWS][TILE_COLUMNS] __attribute__((aligned(64)));
     tile_zero(rows, vectors, acc);
-    tile_multiply_ahead(2, rows, vectors, 0, acc, a, tile->lda, b, 2 * HEED_PANEL, HEED_DOT / 2);
+    tile_multiply_apart(2, rows, vectors, acc, a, tile->lda, b, 2 * HEED_PANEL, HEED_DOT / 2);
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) v_store(even[i] + v * VF_LANES, acc[i][v]);
     tile_zero(rows, vectors, acc);
-    tile_multiply_ahead(2, rows, vectors, 0, acc, a + 1, tile->lda, b + HEED_PANEL, 2 * HEED_PANEL, HEED_DOT / 2);
+    tile_multiply_apart(2, rows, vectors, acc, a + 1, tile->lda, b + HEED_PANEL, 2 * HEED_PANEL, HEED_DOT / 2);
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) {
         float *sum = sums[i] + v * VF_LANES;
         v_store(sum, v_add(v_load(sum), v_add(v_load(even[i] + v * VF_LANES), acc[i][v])));

@@ -2,11 +2,12 @@
 #ifndef HEED_KERNELS_GEMM_TILE_H
 #define HEED_KERNELS_GEMM_TILE_H
 
-/* What is fetched while a tile computes: the rows of a and of b that come next, into L2, and into L1 the rest of its own a, the
- * sums that the next tile starts from and what its own then meet.  The processor's prefetchers lose their way at the ends of rows
- * and pages; without these, products beyond L2 take 2 to 5 % longer.  In bursts, for the inner loop has no registers left. */
+/* What is fetched while a tile computes: its own a and the next tile's, AHEAD cache lines before they are used, the sums that the
+ * next tile starts from, the c that its own meet, all into L1; into L2 the b of the next block.  The processor's prefetchers lose
+ * their way at the ends of rows and pages; without these, products beyond L2 take 2 to 5 % longer.  In bursts, for the inner loop
+ * has no registers left. */
 struct gemm_fetch {
-    const float *next_a; /* of the next tile */
+    int64_t ahead, beyond; /* bytes from a to what is fetched of it: within the tile, and where its rows end */
     const char *b, *c, *sums;
     int64_t ldc, ldsums; /* in bytes */
     int64_t b_rows;      /* still to be fetched */
@@ -23,13 +24,19 @@ struct gemm_at {
 
 /* Tiles as wide as a panel take 21 bytes of b a cycle, which the processor does not fetch from L2 by itself in time; blocks of k
  * are short for them, so that the first tile alone takes it from there, and sums are many.  Narrow tiles, which take half of that,
- * gain nothing from either; rows of b in place are used up before those behind them come. */
-enum { GEMM_IS_WIDE = TILE_COLUMNS >= HEED_PANEL, GEMM_AHEAD = 12 * HEED_PANEL };
+ * gain nothing from either. */
+enum { GEMM_IS_WIDE = TILE_COLUMNS >= HEED_PANEL };
+
+/* Steps from what is used to what is fetched; rows of b that are far apart share few sets of L1, so fewer then. */
+enum { GEMM_A_AHEAD = 2 * HEED_LINE, GEMM_B_AHEAD = 12, GEMM_PACKED_B_AHEAD = 4 };
 
 INLINE struct gemm_fetch gemm_fetch_of(const int rows, const struct heed_gemm_tile *tile, const struct gemm_at *at,
                                        struct gemm_fetch before) {
     const int64_t ldc = tile->ldc * (int64_t)sizeof(float);
-    return (struct gemm_fetch){.next_a = at->left > 1 ? at->a + rows * tile->lda : tile->next_a,
+    const float *next_a = at->left > 1 ? at->a + rows * tile->lda : tile->next_a;
+    return (struct gemm_fetch){.ahead = GEMM_A_AHEAD * (int64_t)sizeof(float),
+                               .beyond =
+                                   (const char *)next_a - (const char *)at->a + (GEMM_A_AHEAD - tile->k) * (int64_t)sizeof(float),
                                .b = before.b,
                                .b_rows = before.b_rows,
                                .c = tile->next_c ? tile->next_c : (const char *)at->c,
@@ -39,46 +46,80 @@ INLINE struct gemm_fetch gemm_fetch_of(const int rows, const struct heed_gemm_ti
                                .rows = rows};
 }
 
-INLINE void gemm_fetch_b(const struct heed_gemm_tile *tile, struct gemm_fetch *fetch) {
-    for (int i = 0; i < tile->next_burst && fetch->b_rows > 0; i++) {
-        NO_UNROLL for (int line = 0; line < tile->next_lines; line++)
-            __builtin_prefetch(fetch->b + line * HEED_LINE * (int)sizeof(float), 0, 2);
-        fetch->b += tile->next_step;
-        fetch->b_rows--;
+INLINE void tile_fetch(const int steps, const int vectors, const float *b, int64_t ldb) {
+    UNROLL for (int u = 0; u < steps; u++) {
+        UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(b + j, 0, 3);
+        b += ldb;
     }
 }
 
-/* a: of this tile, HEED_LINE steps on, or of the next. */
-INLINE void gemm_fetch(const int rows, const int vectors, const struct heed_gemm_tile *tile, const float *a,
-                       struct gemm_fetch *fetch) {
-    UNROLL for (int i = 0; i < rows; i++) __builtin_prefetch(fetch->next_a + i * tile->lda, 0, 2);
-    UNROLL for (int i = 0; i < rows; i++) __builtin_prefetch(a + i * tile->lda, 0, 3);
-    UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(fetch->c + j * (int)sizeof(float), 1, 3);
-    if (GEMM_IS_WIDE && fetch->ldsums > 0) {
-        UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE)
-            __builtin_prefetch(fetch->sums + j * (int)sizeof(float), 1, 3);
+INLINE void gemm_fetch_b(const struct heed_gemm_tile *tile, struct gemm_fetch *fetch) {
+    if (fetch->b_rows <= 0)
+        return;
+    NO_UNROLL for (int64_t i = tile->next_burst; i > 0; i--) {
+        const char *line = fetch->b;
+        NO_UNROLL for (int64_t left = tile->next_lines; left > 0; left -= 4) {
+            UNROLL for (int j = 0; j < 4; j++) __builtin_prefetch(line + j * HEED_LINE * (int)sizeof(float), 0, 2);
+            line += 4 * HEED_LINE * (int)sizeof(float);
+            PIN(line);
+            PIN(left);
+        }
+        fetch->b += tile->next_step;
+    }
+    fetch->b_rows -= tile->next_burst;
+}
+
+INLINE void gemm_fetch_a(const int rows, const struct tile_rows *a, int64_t ahead) {
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
+        const char *group = (const char *)a->group[g] + ahead;
+        PIN(group);
+        __builtin_prefetch(group, 0, 3);
+        if (g * ROW_GROUP + 1 < rows)
+            __builtin_prefetch(group + a->second, 0, 3);
+        if (g * ROW_GROUP + 2 < rows)
+            __builtin_prefetch(group + a->third, 0, 3);
+    }
+}
+
+INLINE void gemm_fetch(const int rows, const int vectors, const struct heed_gemm_tile *tile, const struct tile_rows *a,
+                       int64_t turns, struct gemm_fetch *fetch) {
+    gemm_fetch_a(rows, a, turns > GEMM_A_AHEAD / TILE_STEPS ? fetch->ahead : fetch->beyond);
+    if (fetch->rows > 0) {
+        UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(fetch->c + j * (int)sizeof(float), 1, 3);
+        if (GEMM_IS_WIDE && fetch->ldsums > 0) {
+            UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE)
+                __builtin_prefetch(fetch->sums + j * (int)sizeof(float), 1, 3);
+        }
+        fetch->c += fetch->ldc;
+        fetch->sums += fetch->ldsums;
+        fetch->rows--;
     }
     gemm_fetch_b(tile, fetch);
-    fetch->next_a += HEED_LINE;
-    const bool more = --fetch->rows > 0;
-    fetch->c += more ? fetch->ldc : 0;
-    fetch->sums += more ? fetch->ldsums : 0;
 }
 
+/* What a tile does with b: the first of a column may have to fetch or pack what the others find in L1, or narrow ones in L2. */
+enum gemm_b { B_IS_NEAR, B_IS_FETCHED, B_IS_PACKED };
+
 /* tile_multiply, with these every HEED_LINE steps. */
-INLINE void gemm_multiply(const int rows, const int vectors, const bool fetches_b, vf acc[TILE_ROWS][TILE_VECTORS],
+INLINE void gemm_multiply(const int rows, const int vectors, const enum gemm_b way, vf acc[TILE_ROWS][TILE_VECTORS],
                           const struct heed_gemm_tile *tile, const struct gemm_at *at, struct gemm_fetch *fetch) {
-    const float *a = at->a, *b = tile->b, *after = tile->k > HEED_LINE ? fetch->next_a : a + HEED_LINE;
-    NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_LINE) {
-        int64_t steps = min_i64(k, HEED_LINE);
-        PIN(steps); /* gcc 12 else unrolls the strip, and has no registers left for its addresses */
-        int64_t left = k;
-        PIN(left); /* gcc 12 else makes a loop of its own for the last strip */
-        gemm_fetch(rows, vectors, tile, left > HEED_LINE ? a + HEED_LINE : after, fetch);
-        tile_multiply_ahead(1, rows, vectors, fetches_b ? GEMM_AHEAD : 0, acc, a, tile->lda, b, tile->ldb, steps);
-        a += HEED_LINE;
-        b += HEED_LINE * tile->ldb;
+    const float *b = tile->b;
+    float *panel = tile->panel, **copy = way == B_IS_PACKED ? &panel : NULL;
+    struct tile_rows a;
+    tile_rows_begin(rows, &a, at->a, tile->lda);
+    int64_t ldb = tile->ldb;
+    for (int64_t turns = tile->k / TILE_STEPS; turns > 0;) {
+        gemm_fetch(rows, vectors, tile, &a, turns, fetch);
+        do {
+            if (way != B_IS_NEAR)
+                tile_fetch(TILE_STEPS, vectors, b + (way == B_IS_PACKED ? GEMM_PACKED_B_AHEAD : GEMM_B_AHEAD) * ldb, ldb);
+            tile_turn(TILE_STEPS, 1, rows, vectors, acc, &a, &b, ldb, copy);
+            turns--;
+            PIN(turns);
+            PIN(ldb);
+        } while (turns % (HEED_LINE / TILE_STEPS) != 0);
     }
+    tile_last_steps(1, rows, vectors, acc, &a, b, ldb, copy, tile->k % TILE_STEPS);
 }
 
 /* Rows of acc are addressed from one pointer that moves: gcc 12 else computes the addresses of all vectors beforehand. */
@@ -93,62 +134,81 @@ INLINE void gemm_load_sums(const int rows, const int vectors, vf acc[TILE_ROWS][
     }
 }
 
-INLINE void gemm_store_partial(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], float *to, int64_t ld,
-                               int64_t tail) {
-    UNROLL for (int i = 0; i < rows; i++) {
-        UNROLL for (int v = 0; v < vectors; v++) v_store_n(to + v * VF_LANES, acc[i][v], v == vectors - 1 ? tail : VF_LANES);
-        to += ld;
-        PIN(to);
+/* One row of c = alpha * sums + beta * c. */
+INLINE void gemm_finish_row(const int vectors, const vf acc[TILE_VECTORS], float alpha, float beta, float *to, int64_t tail) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+        const int64_t n = v == vectors - 1 ? tail : VF_LANES;
+        vf y = v_mul(v_set1(alpha), acc[v]);
+        if (beta != 0.0f)
+            y = v_fma(v_set1(beta), v_load_n(to + v * VF_LANES, n), y);
+        v_store_n(to + v * VF_LANES, v_one_nan(y), n);
     }
 }
 
-/* c = alpha * sums + beta * c. */
+/* The same, or the sums as they are where that changes nothing, as for most: to see it takes half the instructions.  Narrow tiles
+ * have no registers for it (gcc 12 spills sums in the inner loop), and longer blocks of k. */
 INLINE void gemm_store_sums(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], const struct heed_gemm_tile *tile,
                             float *to, int64_t tail) {
-    const vf alpha = v_set1(tile->alpha), beta = v_set1(tile->beta);
-    const bool read_c = tile->beta != 0.0f;
+    const bool may_be_finished = GEMM_IS_WIDE && tile->alpha == 1.0f && tile->beta == 0.0f;
     UNROLL for (int i = 0; i < rows; i++) {
-        UNROLL for (int v = 0; v < vectors; v++) {
-            const int64_t n = v == vectors - 1 ? tail : VF_LANES;
-            vf y = v_mul(alpha, acc[i][v]);
-            if (read_c)
-                y = v_fma(beta, v_load_n(to + v * VF_LANES, n), y);
-            v_store_n(to + v * VF_LANES, v_one_nan(y), n);
+        if (tile->partial || (may_be_finished && !v_any_nan(acc[i], vectors))) {
+            UNROLL for (int v = 0; v < vectors; v++) v_store_n(to + v * VF_LANES, acc[i][v], v == vectors - 1 ? tail : VF_LANES);
+        } else {
+            gemm_finish_row(vectors, acc[i], tile->alpha, tile->beta, to, tail);
         }
         to += tile->ldc;
         PIN(to);
     }
 }
 
-INLINE void gemm_one_tile(const int rows, const int vectors, const bool fetches_b, const struct heed_gemm_tile *tile,
+INLINE void gemm_one_tile(const int rows, const int vectors, const enum gemm_b way, const struct heed_gemm_tile *tile,
                           const struct gemm_at *at, struct gemm_fetch *fetch) {
     vf acc[TILE_ROWS][TILE_VECTORS];
     const int64_t tail = tile->columns - (vectors - 1) * VF_LANES; /* columns of the last vector */
     *fetch = gemm_fetch_of(rows, tile, at, *fetch);
     gemm_load_sums(rows, vectors, acc, at->acc, at->ldacc, tail);
-    gemm_multiply(rows, vectors, fetches_b, acc, tile, at, fetch);
-    if (tile->partial)
-        gemm_store_partial(rows, vectors, acc, at->c, tile->ldc, tail);
-    else
-        gemm_store_sums(rows, vectors, acc, tile, at->c, tail);
+    gemm_multiply(rows, vectors, way, acc, tile, at, fetch);
+    gemm_store_sums(rows, vectors, acc, tile, at->c, tail);
+}
+
+INLINE struct gemm_at gemm_begin(const struct heed_gemm_tile *tile) {
+    static const float zeros[TILE_COLUMNS];
+    return (struct gemm_at){tile->tiles, tile->a, tile->acc ? tile->acc : zeros, tile->acc ? tile->ldacc : 0, tile->c};
 }
 
 INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_gemm_tile *tile) {
-    static const float zeros[TILE_COLUMNS];
-    struct gemm_at at = {tile->tiles, tile->a, tile->acc ? tile->acc : zeros, tile->acc ? tile->ldacc : 0, tile->c};
+    struct gemm_at at = gemm_begin(tile);
     struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
     const bool whole = rows == TILE_ROWS && vectors == TILE_VECTORS;
     bool fetches_b = GEMM_IS_WIDE && whole && tile->fetches_b;
     NO_UNROLL for (; at.left > 0; at.left--) {
         if (GEMM_IS_WIDE && whole && fetches_b)
-            gemm_one_tile(rows, vectors, true, tile, &at, &fetch);
+            gemm_one_tile(rows, vectors, B_IS_FETCHED, tile, &at, &fetch);
         else
-            gemm_one_tile(rows, vectors, false, tile, &at, &fetch);
+            gemm_one_tile(rows, vectors, B_IS_NEAR, tile, &at, &fetch);
         at.a += rows * tile->lda;
         at.acc += rows * at.ldacc;
         at.c += rows * tile->ldc;
         fetches_b = false;
     }
+}
+
+/* The first tile of a column with a panel; tile becomes the others.  Apart from those, for whose inner loops gcc 12 else has too
+ * few registers. */
+INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
+    if (vectors < TILE_VECTORS)
+        return;
+    const struct gemm_at at = gemm_begin(tile);
+    struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
+    gemm_one_tile(rows, vectors, B_IS_PACKED, tile, &at, &fetch);
+    tile->tiles--;
+    tile->a += rows * tile->lda;
+    tile->b = tile->panel;
+    tile->ldb = HEED_PANEL;
+    tile->acc = tile->acc ? tile->acc + rows * tile->ldacc : NULL;
+    tile->c += rows * tile->ldc;
+    tile->next_b = fetch.b;
+    tile->next_rows = fetch.b_rows;
 }
 
 INLINE vf finish_product(const struct heed_finish_products *products, vf sum, vf old) {
@@ -189,10 +249,19 @@ static void finish_products(const struct heed_finish_products *products) {
 }
 
 TILE_SHAPES(gemm_tile, (const struct heed_gemm_tile *tile), tile)
+TILE_SHAPES(gemm_pack, (struct heed_gemm_tile * tile), tile)
 
 static void gemm_tile(const struct heed_gemm_tile *tile) {
     static void (*const shapes[6][4])(const struct heed_gemm_tile *) = TILE_TABLE(gemm_tile);
-    shapes[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
+    static void (*const packing[6][4])(struct heed_gemm_tile *) = TILE_TABLE(gemm_pack);
+    const int row = tile->rows - 1, vector = (tile->columns - 1) / VF_LANES;
+    struct heed_gemm_tile others;
+    if (tile->panel) {
+        others = *tile;
+        packing[row][vector](&others);
+        tile = &others;
+    }
+    shapes[row][vector](tile);
 }
 
 #endif

@@ -61,57 +61,60 @@ INLINE void tile_column(const int rows, const int vectors, vf acc[][TILE_VECTORS
     }
 }
 
-/* The same with b[p] in memory. */
+/* The same with b[p] in memory, and copied unless `copy` is NULL. */
 INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct tile_rows *a, const int offset,
-                      const float *b) {
+                      const float *b, float *copy) {
     vf column[TILE_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(v_load(b + v * VF_LANES));
-    tile_column(rows, vectors, acc, a, offset, column);
-}
-
-/* `steps` of them; a and b advance, a by `apart`. */
-INLINE void tile_steps(const int steps, const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS],
-                       struct tile_rows *a, const float **b, int64_t ldb) {
-    UNROLL for (int u = 0; u < steps; u++) {
-        tile_step(rows, vectors, acc, a, u * apart, *b);
-        *b += ldb;
+    UNROLL for (int v = 0; v < vectors; v++) {
+        column[v] = v_pin(v_load(b + v * VF_LANES));
+        if (copy)
+            v_store(copy + v * VF_LANES, column[v]);
     }
-    tile_rows_advance(rows, a, steps * apart);
+    tile_column(rows, vectors, acc, a, offset, column);
 }
 
 /* Steps of one turn of the loop, about 96 multiply-adds: with 4, AVX2 takes 432 cycles for a tile of head_dim 64, with 8 it takes
  * 401, of which 384 are the products'; AVX-512 loses 4 % by 8. */
 enum { TILE_STEPS = TILE_ROWS * TILE_VECTORS > 12 ? 4 : 8 };
 
-INLINE void tile_fetch(const int steps, const int vectors, const float *b, int64_t ldb) {
+/* `steps` of them; a and b advance, a by `apart` floats for each, as does copy, by HEED_PANEL. */
+INLINE void tile_turn(const int steps, const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS],
+                      struct tile_rows *a, const float **b, int64_t ldb, float **copy) {
     UNROLL for (int u = 0; u < steps; u++) {
-        UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(b + j, 0, 3);
-        b += ldb;
+        tile_step(rows, vectors, acc, a, u * apart, *b, copy ? *copy : NULL);
+        *b += ldb;
+        if (copy)
+            *copy += HEED_PANEL;
     }
+    tile_rows_advance(rows, a, steps * apart);
+    if (steps == TILE_STEPS)
+        tile_rows_pin(rows, a); /* gcc 12 else keeps sums of these and others on the stack */
 }
 
-/* The same for k places of a, `apart` floats from one to the next.  Unless ahead is 0, every step has what is so many floats behind
- * its row of b fetched into L1. */
-INLINE void tile_multiply_ahead(const int apart, const int rows, const int vectors, const int ahead, vf acc[][TILE_VECTORS],
-                                const float *a, int64_t lda, const float *b, int64_t ldb, int64_t k) {
-    struct tile_rows at;
-    tile_rows_begin(rows, &at, a, lda);
-    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
-        if (ahead > 0)
-            tile_fetch(TILE_STEPS, vectors, b + ahead, ldb);
-        tile_steps(TILE_STEPS, apart, rows, vectors, acc, &at, &b, ldb);
-        tile_rows_pin(rows, &at); /* gcc 12 else keeps sums of these and others on the stack */
-        PIN(ldb);
-    }
+/* Fewer steps than a turn has. */
+INLINE void tile_last_steps(const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS], struct tile_rows *a,
+                            const float *b, int64_t ldb, float **copy, int64_t k) {
     NO_UNROLL for (; k > 0; k--) {
-        tile_steps(1, apart, rows, vectors, acc, &at, &b, ldb);
+        tile_turn(1, apart, rows, vectors, acc, a, &b, ldb, copy);
         PIN(k); /* gcc 12 else counts on the stack */
     }
 }
 
+/* The same for k places of a, `apart` floats from one to the next. */
+INLINE void tile_multiply_apart(const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a,
+                                int64_t lda, const float *b, int64_t ldb, int64_t k) {
+    struct tile_rows at;
+    tile_rows_begin(rows, &at, a, lda);
+    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
+        tile_turn(TILE_STEPS, apart, rows, vectors, acc, &at, &b, ldb, NULL);
+        PIN(ldb);
+    }
+    tile_last_steps(apart, rows, vectors, acc, &at, b, ldb, NULL, k);
+}
+
 INLINE void tile_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, int64_t lda, const float *b,
                           int64_t ldb, int64_t k) {
-    tile_multiply_ahead(1, rows, vectors, 0, acc, a, lda, b, ldb, k);
+    tile_multiply_apart(1, rows, vectors, acc, a, lda, b, ldb, k);
 }
 
 /* kernel##_body(rows, vectors, arguments) with constant bounds, as one function with these parameters per shape; shapes beyond this
