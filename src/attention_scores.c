@@ -127,28 +127,42 @@ void heed_relative_steps(const struct heed_relative *relative, int *step) {
     }
 }
 
-/* Bias by distance of key after query, from -max_distance - 256 on; the outermost 256 on both sides are alike, so that the keys of
- * any chunk are a piece of it. */
-static void fill_relative(const struct attention_plan *plan, int64_t head, const int *step, float *table) {
-    const struct heed_relative *relative = &plan->request->relative;
-    const float *bias = relative->table + head * relative->head_stride;
-    const int64_t most = relative->max_distance + HEED_CHUNK;
-    const int buckets = heed_relative_buckets(relative);
-    float *zero = table + most;
+/* Bias of the distances [from, to) on one side of the query, its key's at zero. */
+static void fill_side(const struct heed_relative *relative, const int *step, int buckets, const float *bias, int64_t from,
+                      int64_t to, int64_t side, float *zero) {
     int bucket = 0;
-    for (int64_t distance = 0; distance <= most; distance++) {
+    for (int64_t distance = from; distance < to; distance++) {
         while (bucket + 1 < buckets && distance >= step[bucket + 1])
             bucket++;
-        const int after = relative->bidirectional ? buckets + bucket : 0;
-        zero[-distance] = bias[bucket * relative->bucket_stride];
-        if (distance > 0 && distance < most)
-            zero[distance] = bias[after * relative->bucket_stride];
+        zero[side * distance] = bias[bucket * relative->bucket_stride];
     }
 }
 
+/* Bias by distance of key after query, from -max_distance - 256 on; the outermost 256 on both sides are alike, so that the keys of
+ * any chunk are a piece of it.  Those from `begin` on, before `end`. */
+static void fill_relative(const struct attention_plan *plan, int64_t head, const int *step, int64_t begin, int64_t end,
+                          float *table) {
+    const struct heed_relative *relative = &plan->request->relative;
+    const float *bias = relative->table + head * relative->head_stride;
+    const int buckets = heed_relative_buckets(relative);
+    float *zero = table + relative->max_distance + HEED_CHUNK;
+    fill_side(relative, step, buckets, bias, max_i64(0, 1 - end), 1 - begin, -1, zero);
+    if (relative->bidirectional)
+        fill_side(relative, step, buckets, bias + buckets * relative->bucket_stride, max_i64(1, begin), end, 1, zero);
+    else
+        fill_side(relative, step, 1, bias, max_i64(1, begin), end, 1, zero);
+}
+
+/* Of all distances, up to 131584, those from a row of the block to a key of its chunks, and at either end what stands for those
+ * beyond it. */
 void heed_block_load_relative(const struct attention_block *block, const float *shared) {
     const struct attention_plan *plan = block->plan;
     const int *step = (const int *)(shared + plan->layout.relative_step);
+    const int64_t most = plan->request->relative.max_distance;
+    const int64_t first = heed_block_row(block, 0).token + block->sequence.offset;
+    const int64_t last = heed_block_row(block, block->rows - 1).token + block->sequence.offset;
+    const int64_t begin = max_i64(-most - HEED_CHUNK, min_i64(block->first_chunk * HEED_CHUNK - last, most));
+    const int64_t end = max_i64(-most, min_i64(block->last_chunk * HEED_CHUNK - first, most + HEED_CHUNK));
     for (int64_t i = 0; i < plan->group; i++)
-        fill_relative(plan, block->kv_head * plan->group + i, step, block->relative + i * plan->relative_keys);
+        fill_relative(plan, block->kv_head * plan->group + i, step, begin, end, block->relative + i * plan->relative_keys);
 }

@@ -2,8 +2,8 @@
  *
  * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b stay in L1 where tiles
  * are as wide, and in L2 where they are narrower; from there all row tiles use them.  a stays where it is, one strip of rows in L1
- * at a time.  What comes after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the
- * end.
+ * at a time.  A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it.
+ * What comes after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
  *
  * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
  * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors. */

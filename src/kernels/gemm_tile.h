@@ -2,7 +2,7 @@
 #ifndef HEED_KERNELS_GEMM_TILE_H
 #define HEED_KERNELS_GEMM_TILE_H
 
-/* What is fetched while a tile computes: its own a and the next tile's, AHEAD cache lines before they are used, the sums that the
+/* What is fetched while a tile computes: its own a and the next tile's, GEMM_A_AHEAD steps before they are used, the sums that the
  * next tile starts from, the c that its own meet, all into L1; into L2 the b of the next block.  The processor's prefetchers lose
  * their way at the ends of rows and pages; without these, products beyond L2 take 2 to 5 % longer.  In bursts, for the inner loop
  * has no registers left. */
@@ -27,8 +27,8 @@ struct gemm_at {
  * gain nothing from either. */
 enum { GEMM_IS_WIDE = TILE_COLUMNS >= HEED_PANEL };
 
-/* Steps from what is used to what is fetched; rows of b that are far apart share few sets of L1, so fewer then. */
-enum { GEMM_A_AHEAD = 2 * HEED_LINE, GEMM_B_AHEAD = 12, GEMM_PACKED_B_AHEAD = 4 };
+/* Steps from what is used to what is fetched; rows of a plain b, far apart, share few sets of L1, so fewer then. */
+enum { GEMM_A_AHEAD = 2 * HEED_LINE, GEMM_B_AHEAD = 12, GEMM_PLAIN_B_AHEAD = 4 };
 
 INLINE struct gemm_fetch gemm_fetch_of(const int rows, const struct heed_gemm_tile *tile, const struct gemm_at *at,
                                        struct gemm_fetch before) {
@@ -46,7 +46,8 @@ INLINE struct gemm_fetch gemm_fetch_of(const int rows, const struct heed_gemm_ti
                                .rows = rows};
 }
 
-INLINE void tile_fetch(const int steps, const int vectors, const float *b, int64_t ldb) {
+/* So many rows of b, into L1. */
+INLINE void gemm_fetch_rows(const int steps, const int vectors, const float *b, int64_t ldb) {
     UNROLL for (int u = 0; u < steps; u++) {
         UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(b + j, 0, 3);
         b += ldb;
@@ -112,7 +113,7 @@ INLINE void gemm_multiply(const int rows, const int vectors, const enum gemm_b w
         gemm_fetch(rows, vectors, tile, &a, turns, fetch);
         do {
             if (way != B_IS_NEAR)
-                tile_fetch(TILE_STEPS, vectors, b + (way == B_IS_PACKED ? GEMM_PACKED_B_AHEAD : GEMM_B_AHEAD) * ldb, ldb);
+                gemm_fetch_rows(TILE_STEPS, vectors, b + (way == B_IS_PACKED ? GEMM_PLAIN_B_AHEAD : GEMM_B_AHEAD) * ldb, ldb);
             tile_turn(TILE_STEPS, 1, rows, vectors, acc, &a, &b, ldb, copy);
             turns--;
             PIN(turns);

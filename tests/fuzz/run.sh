@@ -12,6 +12,7 @@ mkdir -p "$folder/corpus" "$folder/findings"
 
 export OMP_WAIT_POLICY=passive
 each=$(((seconds + workers - 1) / workers))
+[ "$each" -gt 0 ] || each=1 # 0 would be for ever
 printf 'fuzzing with %d processes for %d s each\n' "$workers" "$each"
 pids=
 worker=0
