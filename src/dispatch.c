@@ -71,7 +71,7 @@ static enum heed_status fail_with_names(const char *name, const char *source) {
 enum heed_status heed_kernels_find(const char *name, const char *source, const struct heed_kernels **kernels) {
     static _Atomic(const struct heed_kernels *) latest; /* which small calls ask for again: walking the tables takes 20 ns */
     *kernels = atomic_load_explicit(&latest, memory_order_acquire);
-    if (*kernels && name && strcmp(name, (*kernels)->name) == 0)
+    if (*kernels && name && (name == (*kernels)->name || strcmp(name, (*kernels)->name) == 0)) /* heed_info tells the very name */
         return HEED_OK;
     for (int i = 0; (*kernels = heed_kernels_usable(i)); i++)
         if (!name || !*name || strcmp(name, (*kernels)->name) == 0) {

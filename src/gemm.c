@@ -360,13 +360,8 @@ HEED_API int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const s
 }
 
 HEED_API enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec) {
-    if (heed_gemm_is_small(gemm, exec)) {
-        const struct heed_kernels *kernels;
-        const enum heed_status status = heed_kernels_for(exec, &kernels);
-        if (status == HEED_OK)
-            heed_gemm_small(gemm, kernels);
-        return status;
-    }
+    if (heed_gemm_is_small(gemm, exec))
+        return heed_gemm_small(gemm, exec);
     const enum heed_status status = heed_gemm_check(gemm, &heed_gemm_names);
     return status ? status : heed_gemm_run(gemm, NULL, exec);
 }

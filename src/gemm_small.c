@@ -5,6 +5,7 @@
 #include "gemm_small.h"
 
 #include "cpu.h"
+#include "dispatch.h"
 #include "internal.h"
 #include "schedule.h"
 
@@ -22,35 +23,37 @@ static bool has_small_sizes(const struct heed_gemm *r) {
            !r->b_scales;
 }
 
-/* Of strides that are not checked yet: it may wrap around. */
-struct span {
-    uintptr_t start, end;
+struct matrix {
+    const float *data;
+    int64_t rows, columns, ld;
 };
 
-static struct span span_of(const float *data, int64_t rows, int64_t columns, int64_t ld) {
-    const uintptr_t start = (uintptr_t)data;
-    return (struct span){start, start + sizeof(float) * ((uintptr_t)(rows - 1) * (uintptr_t)ld + (uintptr_t)columns)};
+static struct matrix a_of(const struct heed_gemm *r) {
+    return r->transpose_a ? (struct matrix){r->a, r->k, r->m, r->lda} : (struct matrix){r->a, r->m, r->k, r->lda};
 }
 
-/* A matrix that is there, aligned and within the address space, with rows apart. */
-static bool is_legal(const float *data, int64_t columns, int64_t ld) {
-    const uintptr_t start = (uintptr_t)data;
-    return start && start % _Alignof(float) == 0 && !(start >> 62) && ld >= columns && ld < MOST_STRIDE;
-}
-
-static bool is_legal_input(const float *data, int64_t rows, int64_t columns, int64_t ld, struct span c) {
-    const struct span input = span_of(data, rows, columns, ld);
-    return is_legal(data, columns, ld) && (c.end <= input.start || input.end <= c.start);
-}
-
-static bool has_legal_memory(const struct heed_gemm *r) {
-    const struct span c = span_of(r->c, r->m, r->n, r->ldc);
-    if (!is_legal(r->c, r->n, r->ldc) ||
-        !(r->transpose_a ? is_legal_input(r->a, r->k, r->m, r->lda, c) : is_legal_input(r->a, r->m, r->k, r->lda, c)))
-        return false;
+static struct matrix b_of(const struct heed_gemm *r) {
     if (r->packed_b)
-        return is_legal_input(r->packed_b, ceil_div(r->n, HEED_PANEL), r->k * HEED_PANEL, r->k * HEED_PANEL, c);
-    return r->transpose_b ? is_legal_input(r->b, r->n, r->k, r->ldb, c) : is_legal_input(r->b, r->k, r->n, r->ldb, c);
+        return (struct matrix){r->packed_b, ceil_div(r->n, HEED_PANEL), r->k * HEED_PANEL, r->k * HEED_PANEL};
+    return r->transpose_b ? (struct matrix){r->b, r->n, r->k, r->ldb} : (struct matrix){r->b, r->k, r->n, r->ldb};
+}
+
+static uintptr_t end_of(const struct matrix *x) {
+    return (uintptr_t)x->data + sizeof(float) * (uintptr_t)((x->rows - 1) * x->ld + x->columns);
+}
+
+static bool are_apart(const struct matrix *x, const struct matrix *y) {
+    return end_of(x) <= (uintptr_t)y->data || end_of(y) <= (uintptr_t)x->data;
+}
+
+/* Matrices that are there, aligned and within the address space, with rows apart, and c apart from the others. */
+static bool has_legal_memory(const struct heed_gemm *r) {
+    const struct matrix a = a_of(r), b = b_of(r), c = {r->c, r->m, r->n, r->ldc};
+    const uintptr_t addresses = (uintptr_t)a.data | (uintptr_t)b.data | (uintptr_t)c.data, high_bits = (uintptr_t)3 << 62;
+    if (!a.data || !b.data || !c.data || addresses & (high_bits | (_Alignof(float) - 1)) ||
+        (uint64_t)(a.ld | b.ld | c.ld) >= MOST_STRIDE || a.ld < a.columns || b.ld < b.columns || c.ld < c.columns)
+        return false;
+    return are_apart(&a, &c) && are_apart(&b, &c);
 }
 
 /* What heed_exec_check looks at, and cancellation, which a small call would not ask for. */
@@ -62,40 +65,46 @@ bool heed_gemm_is_small(const struct heed_gemm *request, const struct heed_exec 
     return request && is_plain(exec) && has_small_sizes(request) && has_legal_memory(request);
 }
 
-static struct heed_gemm_small product_of(const struct heed_gemm *r, int64_t column, const float *b, int64_t ldb) {
-    return (struct heed_gemm_small){.rows = r->m,
-                                    .columns = min_i64(HEED_PANEL, r->n - column),
-                                    .k = r->k,
-                                    .a = r->a,
-                                    .lda = r->transpose_a ? 1 : r->lda,
-                                    .a_step = r->transpose_a ? r->lda : 1,
-                                    .b = b,
-                                    .ldb = ldb,
-                                    .alpha = r->alpha,
-                                    .beta = r->beta,
-                                    .c = (float *)r->c + column,
-                                    .ldc = r->ldc};
-}
-
 /* A function of its own, for its memory on the stack. */
-NOINLINE void multiply_transposed(const struct heed_gemm *r, const struct heed_kernels *kernels, int64_t column) {
+NOINLINE void multiply_transposed(const struct heed_gemm *r, const struct heed_kernels *kernels, int64_t column,
+                                  struct heed_gemm_small *product) {
     _Alignas(64) float panel[MOST_SIZE * HEED_PANEL];
-    const struct heed_gemm_small product = product_of(r, column, panel, HEED_PANEL);
-    kernels->store_keys((const float *)r->b + column * r->ldb, HEED_F32, r->ldb, r->k, (int)product.columns, panel, HEED_PANEL);
-    kernels->gemm_small(&product);
+    product->b = panel;
+    product->ldb = HEED_PANEL;
+    kernels->store_keys((const float *)r->b + column * r->ldb, HEED_F32, r->ldb, r->k, (int)product->columns, panel, HEED_PANEL);
+    kernels->gemm_small(product);
 }
 
-void heed_gemm_small(const struct heed_gemm *r, const struct heed_kernels *kernels) {
-    const uint64_t callers = heed_fp_begin();
+static void multiply(const struct heed_gemm *r, const struct heed_kernels *kernels) {
+    struct heed_gemm_small product = {.rows = r->m,
+                                      .k = r->k,
+                                      .a = r->a,
+                                      .lda = r->transpose_a ? 1 : r->lda,
+                                      .a_step = r->transpose_a ? r->lda : 1,
+                                      .b = r->packed_b ? r->packed_b : r->b,
+                                      .ldb = r->packed_b ? HEED_PANEL : r->ldb,
+                                      .alpha = r->alpha,
+                                      .beta = r->beta,
+                                      .c = r->c,
+                                      .ldc = r->ldc};
     for (int64_t column = 0; column < r->n; column += HEED_PANEL) {
-        if (r->transpose_b && !r->packed_b) {
-            multiply_transposed(r, kernels, column);
-            continue;
-        }
-        const float *b = r->packed_b ? r->packed_b : r->b;
-        const struct heed_gemm_small product =
-            r->packed_b ? product_of(r, column, b + column * r->k, HEED_PANEL) : product_of(r, column, b + column, r->ldb);
-        kernels->gemm_small(&product);
+        product.columns = min_i64(HEED_PANEL, r->n - column);
+        if (r->transpose_b && !r->packed_b)
+            multiply_transposed(r, kernels, column, &product);
+        else
+            kernels->gemm_small(&product);
+        product.b += r->packed_b ? HEED_PANEL * r->k : HEED_PANEL;
+        product.c += HEED_PANEL;
     }
+}
+
+enum heed_status heed_gemm_small(const struct heed_gemm *request, const struct heed_exec *exec) {
+    const struct heed_kernels *kernels;
+    const enum heed_status status = heed_kernels_for(exec, &kernels);
+    if (status)
+        return status;
+    const uint64_t callers = heed_fp_begin();
+    multiply(request, kernels);
     heed_fp_end(callers);
+    return HEED_OK;
 }

@@ -11,6 +11,6 @@
  * valid or not. */
 bool heed_gemm_is_small(const struct heed_gemm *request, const struct heed_exec *exec);
 /* The bits of the plan's way, on the calling thread, without an allocation. */
-void heed_gemm_small(const struct heed_gemm *request, const struct heed_kernels *kernels);
+enum heed_status heed_gemm_small(const struct heed_gemm *request, const struct heed_exec *exec);
 
 #endif

@@ -137,8 +137,9 @@ INLINE small_shape *const *small_shapes_of(const struct heed_gemm_small *product
     return small_shapes[product->columns - j < vectors * VF_LANES][vectors - 1];
 }
 
-/* `vectors` columns from j on: tiles alike in height, the first of them one row taller where rows do not divide. */
-static void small_columns(const struct heed_gemm_small *product, int vectors, int64_t j) {
+/* `vectors` columns from j on: tiles alike in height, the first of them one row taller where rows do not divide.  Not inlined, for
+ * a single tile has no use for the registers that it saves. */
+NOINLINE void small_columns(const struct heed_gemm_small *product, int vectors, int64_t j) {
     const int rows = (int)product->rows, most = small_rows[vectors - 1];
     const int tiles = (rows + most - 1) / most, each = rows / tiles, taller = rows % tiles, from = taller * (each + 1);
     small_shape *const *shapes = small_shapes_of(product, vectors, j);
