@@ -305,6 +305,8 @@ static bool attend_chunks_with_dots(struct attention_block *block, float *shared
             }
             if (index == first && alone)
                 heed_block_start_states(block, from, rows);
+            if (index + 1 == last && index > first && alone)
+                heed_block_fetch_outputs(block, from);
             attend_rows(block, shared, from, rows);
             if (index + 1 == last && alone)
                 heed_block_finish_rows(block, shared, from, rows);

@@ -19,8 +19,8 @@ struct attention_chunk {
 
 /* What comes next, to be fetched a share at a time. */
 struct attention_fetch {
-    struct heed_fetch queries, keys, values;
-    int share; /* rows of keys or values */
+    struct heed_fetch rows, keys, values; /* rows: of queries or outputs */
+    int share;                            /* rows of keys or values */
 };
 
 struct attention_block {
@@ -80,8 +80,9 @@ void heed_block_finish_rows(const struct attention_block *block, float *shared, 
 
 /* Decides what comes after chunk number `index`, the current one: the next chunk, or the first one of the next block. */
 void heed_block_plan_fetch(struct attention_block *block, int64_t index);
-/* Queries, from row `from` on, come before that. */
+/* Queries from row `from` on come beside that, in a later chunk the places of their outputs. */
 void heed_block_fetch_queries(struct attention_block *block, int64_t from);
+void heed_block_fetch_outputs(struct attention_block *block, int64_t from);
 /* Takes a share of it. */
 void heed_block_fetch(struct attention_block *block, struct heed_fetch next[2]);
 

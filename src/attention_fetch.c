@@ -43,12 +43,32 @@ void heed_block_plan_fetch(struct attention_block *block, int64_t index) {
     block->fetch.share = (int)min_i64(SHARE_LINES / block->fetch.keys.lines, ceil_div(2 * rows, shares));
 }
 
+/* The rows from row `from` on that are computed at once, in the queries or the output; of several heads to a key/value head, whole
+ * tokens, if either these or the heads lie side by side. */
+static struct heed_fetch rows_from(const struct attention_block *block, int64_t from, const struct heed_input *view,
+                                   int64_t width) {
+    const int64_t group = block->plan->group, to = min_i64(from + block->plan->subrows, block->rows);
+    const int64_t row = from - (block->first + from) % group, tokens = ceil_div(to - row, group);
+    if (from >= to || !view->data || group > block->plan->subrows)
+        return (struct heed_fetch){.rows = 0};
+    const void *data = type_at(view->type, view->data,
+                               heed_block_row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row));
+    if (group == 1 || view->head_stride == width)
+        return rows_of(data, view->type, view->token_stride, (int)tokens, group * width);
+    return rows_of(data, view->type, view->head_stride, view->token_stride == width ? (int)group : 0, tokens * width);
+}
+
 void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
     const struct heed_attention *request = block->plan->request;
-    const int rows = (int)min_i64(block->plan->subrows, block->rows - from);
-    if (rows > 0 && block->plan->group == 1)
-        block->fetch.queries =
-            rows_of(heed_block_query_row(block, from), request->query.type, request->query.token_stride, rows, request->head_dim);
+    block->fetch.rows = rows_from(block, from, &request->query, request->head_dim);
+}
+
+/* What is written must be in a cache first: 512 tokens of 12 heads of 64 take 0.985 of the time with this.  Not beside queries: 128
+ * tokens, with one chunk of keys, would take 1.02. */
+void heed_block_fetch_outputs(struct attention_block *block, int64_t from) {
+    const struct heed_output *to = &block->plan->request->output;
+    const struct heed_input view = {to->data, to->batch_stride, to->head_stride, to->token_stride, to->type};
+    block->fetch.rows = rows_from(block, from, &view, block->plan->request->value_dim);
 }
 
 /* A stride may lead from the last row to nowhere. */
@@ -63,6 +83,6 @@ static struct heed_fetch take(struct heed_fetch *from, int rows) {
 
 void heed_block_fetch(struct attention_block *block, struct heed_fetch next[2]) {
     struct attention_fetch *fetch = &block->fetch;
-    next[0] = take(&fetch->queries, fetch->queries.rows);
+    next[0] = take(&fetch->rows, fetch->rows.rows);
     next[1] = take(fetch->keys.rows > 0 ? &fetch->keys : &fetch->values, fetch->share);
 }
