@@ -41,6 +41,16 @@ heed_exec exec_of(const char *isa, int threads) {
     return exec;
 }
 
+/* heed's own string, which it knows by its address: comparing takes 3 ns of the 26 of the smallest products. */
+const char *name_of(const std::string &isa) {
+    struct heed_info info = {};
+    heed_info(&info);
+    const char *const *usable = info.usable;
+    while (*usable && isa != *usable)
+        usable++;
+    return *usable;
+}
+
 std::unique_ptr<Work> checked(const Maker &make, const heed_exec &exec, std::string &error) {
     std::unique_ptr<Work> work = make();
     error = work->call(exec) == HEED_OK ? work->check() : heed_error_message();
@@ -116,7 +126,7 @@ void time_calls(benchmark::State &state, const Request &request, const heed_exec
 }
 
 void run(benchmark::State &state, const Benchmark &benchmark) {
-    const heed_exec exec = exec_of(benchmark.isa.c_str(), benchmark.threads);
+    const heed_exec exec = exec_of(name_of(benchmark.isa), benchmark.threads);
     prepare(benchmark, exec);
     if (running.error.empty())
         time_calls(state, benchmark.request, exec);
