@@ -2,8 +2,9 @@
  *
  * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b stay in L1 where tiles
  * are as wide, and in L2 where they are narrower; from there all row tiles use them.  a stays where it is, one strip of rows in L1
- * at a time.  A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it.
- * What comes after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
+ * at a time.  Where all of a block's rows of a are more than L2 holds, a span of k goes through a group of panels before the next.
+ * A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it. What comes
+ * after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
  *
  * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
  * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors. */
@@ -32,7 +33,8 @@ struct gemm_next {
 struct gemm_block {
     const struct gemm_run *run;
     int64_t row, rows, column, columns, start, k;
-    const float *rows_of_a; /* op(a) from row `row` on, if it is not transposed, with leading dimension lda */
+    int64_t group, group_end, span, span_end; /* columns and k of the group and the span that this is a block of */
+    const float *rows_of_a;                   /* op(a) from row `row` on, if it is not transposed, with leading dimension lda */
     const float *a, *b;
     int64_t lda, ldb;
     float *panel;    /* where the first tile of each column packs b, for the others; NULL: b is ready */
@@ -99,11 +101,12 @@ static struct gemm_next find_next(const struct gemm_block *block, int64_t column
 }
 
 /* A single tile leaves it to the processor's prefetchers, which join in where b is packed. */
-static struct gemm_next next_block(const struct gemm_block *block, int64_t column_end) {
+static struct gemm_next next_block(const struct gemm_block *block) {
     const struct gemm_run *run = block->run;
-    const bool down = block->start + block->k < run->k, few = block->rows <= HEED_GEMM_FEW_ROWS;
-    const int64_t column = down ? block->column : block->column + block->columns, start = down ? block->start + block->k : 0;
-    const int64_t columns = min_i64(HEED_PANEL, column_end - column);
+    const bool down = block->start + block->k < block->span_end, few = block->rows <= HEED_GEMM_FEW_ROWS;
+    const int64_t column = down ? block->column : block->column + block->columns,
+                  start = down ? block->start + block->k : block->span;
+    const int64_t columns = min_i64(HEED_PANEL, block->group_end - column);
     const int64_t tiles = ceil_div(block->rows, run->kernels->tile_rows) * ceil_div(block->columns, run->kernels->tile_columns);
     const int64_t bursts = tiles * (block->k / HEED_LINE);
     if (columns <= 0 || run->request->k <= start || bursts == 0 || block->columns > HEED_PANEL ||
@@ -146,7 +149,12 @@ static const float *top_of_next(const struct gemm_block *block) {
     const struct gemm_run *run = block->run;
     if (run->request->transpose_a)
         return block->a;
-    return block->start + block->k < run->k ? block->a + block->k : block->rows_of_a;
+    return block->start + block->k < block->span_end ? block->a + block->k : block->rows_of_a + block->span;
+}
+
+/* With several spans, the sums of all panels of the group wait for the next. */
+static int64_t sums_before(const struct gemm_block *block) {
+    return block->run->span_k < block->run->k ? (block->column - block->group) * block->rows : 0;
 }
 
 /* Tiles of so many rows one under the other, the first at row i and column j, the index-th of the block. */
@@ -155,7 +163,7 @@ static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t ro
     const struct heed_gemm *request = run->request;
     const bool last = block->start + block->k == run->k, apart = finishes_apart(block);
     const bool packed = block->panel && i > 0;
-    float *sums = block->sums + i * run->block_columns + j;
+    float *sums = block->sums + sums_before(block) + i * run->block_columns + j;
     struct heed_gemm_tile tile = {
         .rows = (int)rows,
         .columns = (int)min_i64(run->kernels->tile_columns, block->columns - j),
@@ -228,19 +236,19 @@ static void multiply_panel(const struct gemm_block *block) {
 }
 
 /* At least one pass, so that k = 0 writes c too. */
-static void multiply_block(struct gemm_block *block, int64_t column_end, float *workspace) {
+static void multiply_block(struct gemm_block *block, float *workspace) {
     const struct gemm_run *run = block->run;
-    block->start = 0;
+    block->start = block->span;
     do {
-        block->k = min_i64(run->block_k, run->k - block->start);
+        block->k = min_i64(run->block_k, block->span_end - block->start);
         if (block->k > 0) {
             load_a(block, workspace + run->a_at);
             load_b(block, workspace);
         }
-        block->next = next_block(block, column_end);
+        block->next = next_block(block);
         multiply_panel(block);
         block->start += block->k;
-    } while (block->start < run->k);
+    } while (block->start < block->span_end);
 }
 
 /* Rows of a as floats: where they are, or in scratch. */
@@ -256,6 +264,25 @@ static void load_rows_of_a(struct gemm_block *block, float *scratch) {
         run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
 }
 
+/* All of k, a span at a time, of which the a stays in L2 for all columns of the group.  False: cancelled. */
+static bool multiply_group(struct gemm_block *block, float *workspace) {
+    const struct gemm_run *run = block->run;
+    block->span = 0;
+    do {
+        block->span_end = min_i64(run->k, block->span + run->span_k);
+        for (block->column = block->group; block->column < block->group_end; block->column += block->columns) {
+            block->columns = min_i64(run->block_columns, block->group_end - block->column);
+            if (block->columns > HEED_PANEL) /* in place, which the last columns may not be */
+                block->columns -= block->columns % run->kernels->lanes;
+            if (heed_exec_cancelled(run->exec))
+                return false;
+            multiply_block(block, workspace);
+        }
+        block->span = block->span_end;
+    } while (block->span < run->k);
+    return true;
+}
+
 /* False: cancelled. */
 static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t column_end, float *workspace) {
     const struct gemm_run *run = block->run;
@@ -264,13 +291,11 @@ static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t colu
         load_rows_of_a(block, workspace + run->a_at);
     if (heed_gemm_is_thin(request, run->kernels))
         return heed_gemm_thin(run, block->rows_of_a, block->lda, column, column_end, workspace);
-    for (block->column = column; block->column < column_end; block->column += block->columns) {
-        block->columns = min_i64(run->block_columns, column_end - block->column);
-        if (block->columns > HEED_PANEL) /* in place, which the last columns may not be */
-            block->columns -= block->columns % run->kernels->lanes;
-        if (heed_exec_cancelled(run->exec))
+    for (; column < column_end; column = block->group_end) {
+        block->group = column;
+        block->group_end = min_i64(column_end, column + run->group_columns);
+        if (!multiply_group(block, workspace))
             return false;
-        multiply_block(block, column_end, workspace);
     }
     return true;
 }
@@ -281,8 +306,12 @@ static bool multiply_task(const struct gemm_run *run, int64_t task, int worker) 
     const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
     const int64_t row_end = min_i64(request->m, row + run->task_rows), column_end = min_i64(request->n, column + run->task_columns);
     /* Without factors (k or alpha 0) nothing is read of a and b, but an offset from NULL would be undefined. */
-    struct gemm_block block = {
-        .run = run, .sums = workspace + run->sums_at, .c = workspace + run->c_at, .a = workspace, .b = workspace};
+    struct gemm_block block = {.run = run,
+                               .sums = workspace + run->sums_at,
+                               .c = workspace + run->c_at,
+                               .rows_of_a = workspace,
+                               .a = workspace,
+                               .b = workspace};
     for (block.row = row; block.row < row_end; block.row += block.rows) {
         block.rows = min_i64(run->block_rows, row_end - block.row);
         if (!multiply_rows(&block, column, column_end, workspace))

@@ -17,6 +17,8 @@ enum {
     FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles */
     FEW_ROWS_PLAIN_K = 16,    /* or is as many rows of b as a processor's prefetchers can follow at once */
     WIDENED_FLOATS = 1 << 21, /* of a, if that is rows enough */
+    PACKED_ROWS_LEAST = 256,  /* of those that were tried, at which all of k at once is better */
+    SPAN_ROWS_MOST = 576,     /* 512 and a little */
     LEAST_ROWS = 120,         /* for which reading a panel of b from L3 pays: 3 bytes for 4 cycles */
     TASKS_PER_WORKER = 4
 };
@@ -83,15 +85,18 @@ static int64_t plan_block_k(const struct gemm_run *run) {
 }
 
 /* Blocks alike in size, for a short last one would have all of b loaded for few rows.  Their sums take a quarter of L2.  Where b is
- * ready, their a takes half of it, for all panels to find it there: from L3, 1024 x 1024 x 1024 takes 1.05 of the time, 512 x 768 x
- * 3072 1.02, and more beside neighbours. */
+ * ready, their a takes half of it, for all panels to find it there: from L3, 1024 x 1024 x 1024 takes 1.05 of the time.  Where that
+ * would be few rows, or b is not ready, a comes in spans. */
 static int64_t plan_block_rows(const struct gemm_run *run) {
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float), in_cache = l2 / 4 / HEED_PANEL;
     int64_t most = run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache)) : BLOCK_ROWS_MOST;
     if (heed_gemm_widens_rows(run))
         most = max_i64(BLOCK_ROWS_LEAST, min_i64(most, WIDENED_FLOATS / run->k));
-    if (run->k > 0 && takes_b_as_packed(run))
-        most = min_i64(most, max_i64(LEAST_ROWS, l2 / 2 / run->k));
+    const int64_t rows_of_a = l2 / 2 / max_i64(1, run->k);
+    if (takes_b_as_packed(run) && rows_of_a >= PACKED_ROWS_LEAST)
+        most = min_i64(most, rows_of_a);
+    else if (rows_of_a < most && (takes_b_as_packed(run) || run->b_stays_near))
+        most = min_i64(most, SPAN_ROWS_MOST);
     const int64_t rows = ceil_div(run->task_rows, ceil_div(run->task_rows, most));
     return min_i64(run->task_rows, round_up(rows, run->kernels->tile_rows));
 }
@@ -103,12 +108,25 @@ static int64_t plan_block_columns(const struct gemm_run *run) {
     return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
 }
 
+/* Where a is more than half of L2, spans of it are that half, and meet so many columns that their sums are a quarter: then a comes
+ * from L3 once for these columns, and not for each panel.  512 x 768 x 3072 takes 0.89 to 0.96 of the time. */
+static void plan_spans(struct gemm_run *run) {
+    const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float), k_in_cache = l2 / 2 / run->block_rows;
+    const int64_t group_columns = l2 / 4 / run->block_rows / HEED_PANEL * HEED_PANEL;
+    const int64_t span_k = max_i64(run->block_k, k_in_cache - k_in_cache % max_i64(1, run->block_k));
+    const bool spans = run->block_columns == HEED_PANEL && !run->request->transpose_a && run->k > max_i64(span_k, k_in_cache) &&
+                       group_columns >= 2 * HEED_PANEL;
+    run->span_k = spans ? span_k : max_i64(1, run->k);
+    run->group_columns = spans ? group_columns : run->task_columns;
+}
+
 static int64_t plan_workspace(struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     const bool blocked = run->k > run->block_k, thin = heed_gemm_is_thin(request, run->kernels);
     const int64_t block_k = min_i64(run->k, run->block_k);
     run->sums_at = takes_b_as_packed(run) ? 0 : workspace_round(block_k * HEED_PANEL);
-    run->c_at = run->sums_at + (blocked ? workspace_round(run->block_rows * run->block_columns) : 0);
+    run->c_at = run->sums_at +
+                (blocked ? workspace_round(run->block_rows * (run->span_k < run->k ? run->group_columns : run->block_columns)) : 0);
     run->a_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
     if (thin)
         run->a_at = HEED_GEMM_THIN_FLOATS;
@@ -132,6 +150,7 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     run.b_stays_near = keeps_b_near(&run);
     run.block_k = plan_block_k(&run);
     run.block_rows = plan_block_rows(&run);
+    plan_spans(&run);
     run.worker_floats = plan_workspace(&run);
     return run;
 }

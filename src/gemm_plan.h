@@ -16,9 +16,10 @@ struct gemm_run {
     bool pairs;
     int64_t tasks;
     int workers;
-    int64_t k, block_k; /* block_k: a multiple of HEED_LINE */
-    bool tiles_pack_b;  /* while they multiply by it, where its panels are whole */
-    bool b_stays_near;  /* a block of b in L1, for all tiles but the first */
+    int64_t k, block_k;            /* block_k: a multiple of HEED_LINE */
+    int64_t span_k, group_columns; /* k of which a stays in L2 for as many columns of a task; all, where one of them is all */
+    bool tiles_pack_b;             /* while they multiply by it, where its panels are whole */
+    bool b_stays_near;             /* a block of b in L1, for all tiles but the first */
     int64_t task_rows, task_columns;
     int64_t column_tasks;
     int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */

@@ -11,6 +11,8 @@
 static const struct heed_cache_sizes believed[] = {
     {1, 1, 1},                                             /* each block as small as can be */
     {32 << 10, 256 << 10, 2 << 20},                        /* a laptop of 2013 */
+    {48 << 10, 512 << 10, 4 << 20},                        /* spans of k for groups of columns, of the many rows of products */
+    {4 << 10, 64 << 10, 1 << 20},                          /* and of 20 rows */
     {INT64_C(1) << 40, INT64_C(1) << 40, INT64_C(1) << 40} /* one block for all */
 };
 enum { SIZES = sizeof believed / sizeof *believed };
