@@ -51,7 +51,7 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
         heed_block_find(&block, plan, head, first, step);
         if (index < block.first_chunk || index >= block.last_chunk)
             continue;
-        block.first_chunk = index;
+        block.first_chunk = index; /* so that it opens with what this one chunk needs */
         block.last_chunk = index + 1;
         heed_block_open(&block, shared, workspace);
         heed_block_load_queries(&block, 0, block.rows);

@@ -55,10 +55,10 @@ static bool has_small_sizes(const struct heed_attention *r) {
 /* Bytes from the begin of a tensor to its end; 0: not sure that it is a legal one. */
 static uintptr_t extent(const struct heed_attention *r, const struct heed_input *view, int64_t heads, int64_t tokens,
                         int64_t width) {
-    const uintptr_t address = (uintptr_t)view->data, bytes = view->type == HEED_F32 ? sizeof(float) : sizeof(uint16_t);
-    const uintptr_t high_bits = (uintptr_t)3 << 62;
+    const uintptr_t address = (uintptr_t)view->data;
     const uint64_t strides = (uint64_t)(view->batch_stride | view->head_stride | view->token_stride);
-    if (!address || address & (high_bits | (bytes - 1)) || strides >= MOST_STRIDE || (unsigned)view->type > HEED_F16)
+    const uintptr_t bytes = (uintptr_t)type_bytes(view->type);
+    if (!address || address & (bytes - 1) || address >> 62 || strides >= MOST_STRIDE || (unsigned)view->type > HEED_F16)
         return 0;
     return bytes * (uintptr_t)((r->batch - 1) * view->batch_stride + (heads - 1) * view->head_stride +
                                (tokens - 1) * view->token_stride + width);

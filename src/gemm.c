@@ -3,7 +3,7 @@
  * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b stay in L1 where tiles
  * are as wide, and in L2 where they are narrower; from there all row tiles use them.  a stays where it is, one strip of rows in L1
  * at a time.  Where all of a block's rows of a are more than L2 holds, a span of k goes through a group of panels before the next.
- * A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it. What comes
+ * A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it.  What comes
  * after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
  *
  * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
