@@ -175,7 +175,7 @@ static void score_panels(const struct attention_block *block, int64_t from, int 
 
 void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin)
-        heed_block_score_thin(block, rows);
+        heed_block_score_thin(block, from, rows);
     else if (block->plan->dots)
         heed_block_score_dots(block, from, rows);
     else

@@ -55,8 +55,8 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
 /* Their scores, ready for the softmax. */
 void heed_block_score(const struct attention_block *block, int64_t from, int rows);
 
-/* The same for all rows of a block of few: straight from where keys are, and values. */
-void heed_block_score_thin(const struct attention_block *block, int rows);
+/* The same for a block of few rows: straight from where keys are, and values. */
+void heed_block_score_thin(const struct attention_block *block, int64_t from, int rows);
 void heed_block_weight_thin(const struct attention_block *block, int rows);
 /* With dots, rows of queries, keys or values are arranged for them: queries [from, from + rows), which are in `source` scaled; n
  * keys from key `at` of the chunk on, in rows, or a panel of a cache; and the chunk's values. */

@@ -19,7 +19,7 @@ static struct next first_values(const struct attention_chunk *chunk, bool in_cac
                          in_cache ? 0 : chunk->value_ld * type_bytes(chunk->value_type)};
 }
 
-static void score_panels(const struct attention_block *block, int rows) {
+static void score_panels(const struct attention_block *block, const float *query, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
     const struct attention_plan *plan = block->plan;
     const struct next values = first_values(chunk, true);
@@ -29,7 +29,7 @@ static void score_panels(const struct attention_block *block, int rows) {
             .rows = rows,
             .columns = chunk->key_width,
             .k = plan->request->head_dim,
-            .a = block->query,
+            .a = query,
             .lda = plan->depth,
             .pairs = plan->pairs,
             .b = chunk->keys[at / chunk->key_width],
@@ -42,7 +42,7 @@ static void score_panels(const struct attention_block *block, int rows) {
     }
 }
 
-static void score_rows(const struct attention_block *block, int rows) {
+static void score_rows(const struct attention_block *block, const float *query, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
     const struct heed_attention *request = block->plan->request;
     const struct next values = first_values(chunk, false);
@@ -51,7 +51,7 @@ static void score_rows(const struct attention_block *block, int rows) {
         .rows = rows,
         .columns = chunk->end - begin,
         .k = request->head_dim,
-        .a = block->query,
+        .a = query,
         .lda = block->plan->depth,
         .pairs = block->plan->pairs,
         .b = type_at(chunk->key_type, chunk->keys[0], begin * request->key.token_stride),
@@ -65,13 +65,14 @@ static void score_rows(const struct attention_block *block, int rows) {
     });
 }
 
-void heed_block_score_thin(const struct attention_block *block, int rows) {
+void heed_block_score_thin(const struct attention_block *block, int64_t from, int rows) {
+    const float *query = block->query + from * block->plan->depth;
     if (block->chunk.begin >= block->chunk.end)
         return;
     if (block->plan->request->cache)
-        score_panels(block, rows);
+        score_panels(block, query, rows);
     else
-        score_rows(block, rows);
+        score_rows(block, query, rows);
     for (int i = 0; i < rows && !block->plan->has_passes; i++)
         if (block->begins[i] < block->ends[i])
             block->kernels->seal_row(block->scores + i * HEED_CHUNK, block->begins[i], block->ends[i], 1.0f,

@@ -67,7 +67,8 @@ static bool keeps_b_near(const struct gemm_run *run) {
     return run->kernels->tile_columns >= HEED_PANEL && (run->task_rows >= NEAR_ROWS_LEAST || !takes_b_as_packed(run));
 }
 
-/* Blocks of k alike in size, none longer than what five sixths of L1 hold of a panel, or an eighth of L2. */
+/* Blocks of k alike in size, none longer than what two thirds of L1 hold of a panel, or an eighth of L2.  Rows of a that are a
+ * multiple of 4 KB apart share one set of L1: with five sixths 512 x 768 x 3072 takes 1.01 of the time. */
 static int64_t plan_block_k(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     if (request->transpose_a)
@@ -78,7 +79,7 @@ static int64_t plan_block_k(const struct gemm_run *run) {
         (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
         return FEW_ROWS_K;
     const int64_t row_bytes = HEED_PANEL * (int64_t)sizeof(float);
-    const int64_t in_cache = (run->b_stays_near ? heed_cache_sizes().l1 / 6 * 5 : heed_cache_sizes().l2 / 8) / row_bytes;
+    const int64_t in_cache = (run->b_stays_near ? heed_cache_sizes().l1 / 3 * 2 : heed_cache_sizes().l2 / 8) / row_bytes;
     const int64_t most = max_i64(run->b_stays_near ? NEAR_K_LEAST : BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
     const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
     return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), multiple);

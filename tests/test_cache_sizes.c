@@ -30,15 +30,15 @@ START_TEST(test_cache_sizes_are_sane) {
 }
 END_TEST
 
-/* Larger than the smallest blocks in every direction. */
-enum { QUERIES = 210, KEYS = 560, WIDTH = 72, M = 170, N = 330, K = 700 };
+/* Larger than the smallest blocks in every direction; and as few rows as wait for what they meet if it is not in L2. */
+enum { QUERIES = 210, FEW_QUERIES = 14, KEYS = 560, WIDTH = 72, M = 170, FEW_ROWS = 15, N = 330, K = 700 };
 
-static struct heed_attention attention_of(const float *x, float *y) {
+static struct heed_attention attention_of(int64_t queries, const float *x, float *y) {
     const struct heed_input input = {x, 0, (int64_t)KEYS * WIDTH, WIDTH, HEED_F32};
     return (struct heed_attention){.batch = 1,
                                    .num_heads = 2,
                                    .num_kv_heads = 1,
-                                   .query_tokens = QUERIES,
+                                   .query_tokens = queries,
                                    .key_tokens = KEYS,
                                    .head_dim = WIDTH,
                                    .value_dim = WIDTH,
@@ -47,7 +47,7 @@ static struct heed_attention attention_of(const float *x, float *y) {
                                    .query = input,
                                    .key = input,
                                    .value = input,
-                                   .output = {y, 0, QUERIES * WIDTH, WIDTH, HEED_F32}};
+                                   .output = {y, 0, queries * WIDTH, WIDTH, HEED_F32}};
 }
 
 static void must_be_same(const char *what, const struct heed_exec *exec, const struct heed_cache_sizes *sizes, const float *got,
@@ -57,23 +57,22 @@ static void must_be_same(const char *what, const struct heed_exec *exec, const s
     must(compare(SAME_BITS, got, want, rows, columns));
 }
 
-static void check_attention(const float *x, const struct heed_exec *exec) {
-    float *want = new_floats(2 * QUERIES * WIDTH), *got = new_floats(2 * QUERIES * WIDTH);
-    struct heed_attention request = attention_of(x, want);
+static void check_attention(int64_t queries, const float *x, const struct heed_exec *exec) {
+    float *want = new_floats(2 * queries * WIDTH), *got = new_floats(2 * queries * WIDTH);
+    struct heed_attention request = attention_of(queries, x, want);
     ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
     for (int i = 0; i < SIZES; i++) {
         heed_cache_sizes_set(believed[i]);
-        request = attention_of(x, got);
+        request = attention_of(queries, x, got);
         ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
-        must_be_same("attention", exec, &believed[i], got, want, 2 * QUERIES, WIDTH);
+        must_be_same("attention", exec, &believed[i], got, want, 2 * queries, WIDTH);
     }
     heed_cache_sizes_set((struct heed_cache_sizes){0, 0, 0});
     free(want);
     free(got);
 }
 
-static void check_gemm(const float *x, const struct heed_exec *exec, bool transpose_a, bool transpose_b, bool packed) {
-    const int64_t m = test_quick() ? 20 : M;
+static void check_gemm(int64_t m, const float *x, const struct heed_exec *exec, bool transpose_a, bool transpose_b, bool packed) {
     float *want = new_floats(m * N), *got = new_floats(m * N), *panels = new_floats((int64_t)round_up(N, HEED_PANEL) * K);
     struct heed_gemm gemm = {.m = m, .n = N, .k = K, .alpha = 1, .transpose_a = transpose_a, .transpose_b = transpose_b};
     gemm.a = x, gemm.lda = transpose_a ? m : K;
@@ -99,9 +98,12 @@ START_TEST(test_cache_sizes_do_not_change_bits) {
     float *x = new_filled(&rng, FILL_NORMAL, K * (int64_t)N + 1);
     for (int threads = test_quick() ? 3 : 1; threads <= 3; threads += 2) { /* emulators take minutes for both */
         const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = threads};
-        check_attention(x, &exec);
-        for (int kind = 0; kind < (test_quick() ? 2 : 8); kind++)
-            check_gemm(x, &exec, kind & 4, kind & 2, kind & 1);
+        check_attention(QUERIES, x, &exec);
+        check_attention(FEW_QUERIES, x, &exec);
+        for (int kind = 0; kind < (test_quick() ? 2 : 8); kind++) {
+            check_gemm(test_quick() ? 20 : M, x, &exec, kind & 4, kind & 2, kind & 1);
+            check_gemm(FEW_ROWS, x, &exec, kind & 4, kind & 2, kind & 1);
+        }
     }
     free(x);
 }
@@ -110,7 +112,7 @@ END_TEST
 /* Blocks do follow them: small caches cut the work of one thread into more tasks. */
 START_TEST(test_cache_sizes_decide_blocks) {
     float *x = new_floats(2 * KEYS * WIDTH), *y = new_floats(2 * QUERIES * WIDTH);
-    const struct heed_attention request = attention_of(x, y);
+    const struct heed_attention request = attention_of(QUERIES, x, y);
     struct heed_plan plan[2];
     for (int i = 0; i < 2; i++) {
         heed_cache_sizes_set(believed[i ? SIZES - 1 : 0]);
