@@ -11,11 +11,11 @@
 #include "schedule.h"
 #include "types.h"
 
-enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 24 };
+enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32 };
 
-/* Of packed floats from beyond L2, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 20 rows 0.64, 24 rows 0.77 (AVX-512;
- * AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and blocks, which
- * become floats for each tile anew, 1.0 to 1.1 from anywhere. */
+/* Of packed floats from beyond L2, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
+ * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and
+ * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     const bool elements = request->packed_b && request->compute == HEED_COMPUTE_F32 && !type_has_blocks(request->b_type);
     if (!elements || request->n <= heed_cache_sizes().l2 / type_span(request->b_type, max_i64(1, request->k)))
