@@ -13,18 +13,25 @@
 
 enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32 };
 
-/* Of packed floats from beyond L2, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
+/* Packed elements of which some come from L3 or memory in each call. */
+static bool is_far(const struct heed_gemm *request) {
+    const int64_t column_bytes = type_span(request->b_type, max_i64(1, request->k));
+    return request->packed_b && request->compute == HEED_COMPUTE_F32 && !type_has_blocks(request->b_type) &&
+           request->n > 2 * heed_cache_sizes().l2 / column_bytes;
+}
+
+/* Of packed floats from memory, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
  * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and
  * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    const bool elements = request->packed_b && request->compute == HEED_COMPUTE_F32 && !type_has_blocks(request->b_type);
-    if (!elements || request->n <= heed_cache_sizes().l2 / type_span(request->b_type, max_i64(1, request->k)))
+    if (!is_far(request))
         return HEED_GEMM_FEW_ROWS;
     return request->b_type == HEED_F32 && kernels->tile_columns == HEED_PANEL ? FAR_ROWS_WIDE : FAR_ROWS;
 }
 
-/* A single row of packed floats is as quick by tiles, of any width; 4 rows of them from memory take 1.3 times as long by tiles.
- * Other types become floats on their way, but are not rounded: pairs are made of bf16 and bytes alone. */
+/* A single row of packed floats is as quick by tiles, of any width; so are few from L2 by tiles as wide as a panel (4 rows times 384
+ * x 384 take 0.6 of the time), but from memory 1.3 times as long.  Other types become floats on their way, but are not rounded:
+ * pairs are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (request->m > rows_at_most(request, kernels) || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
@@ -33,7 +40,7 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
     if (request->b_type != HEED_F32)
         return true;
     if (request->packed_b)
-        return request->m > 1;
+        return request->m > kernels->tile_rows || (request->m > 1 && (kernels->tile_columns < HEED_PANEL || is_far(request)));
     return request->transpose_b;
 }
 
