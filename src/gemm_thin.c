@@ -29,9 +29,9 @@ static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_k
     return request->b_type == HEED_F32 && kernels->tile_columns == HEED_PANEL ? FAR_ROWS_WIDE : FAR_ROWS;
 }
 
-/* A single row of packed floats is as quick by tiles, of any width; so are few from L2 by tiles as wide as a panel (4 rows times 384
- * x 384 take 0.6 of the time), but from memory 1.3 times as long.  Other types become floats on their way, but are not rounded:
- * pairs are made of bf16 and bytes alone. */
+/* A single row of packed floats is as quick by tiles, of any width; so are few from L2 by tiles as wide as a panel, where 4 rows
+ * times 384 x 384 take 0.6 of the time, but from memory 1.3 times as long.  Other types become floats on their way, but are not
+ * rounded: pairs are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (request->m > rows_at_most(request, kernels) || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
