@@ -132,6 +132,9 @@ INLINE vf neon_less_8(uint32x4_t x) { return vcvtq_f32_s32(vsubq_s32(vreinterpre
 INLINE vf v_load_low4(const uint8_t *p) { return neon_less_8(vandq_u32(neon_bytes(p), vdupq_n_u32(15))); }
 INLINE vf v_load_high4(const uint8_t *p) { return neon_less_8(vshrq_n_u32(neon_bytes(p), 4)); }
 INLINE vi v_load_int(const uint8_t *p) { return vreinterpretq_u32_u8(vld1q_u8(p)); }
+INLINE vi v_bits(vf x) { return vreinterpretq_u32_f32(x); }
+INLINE vf v_of_bits(vi x) { return vreinterpretq_f32_u32(x); }
+INLINE vf v_bf16(vi x, const int i) { return v_of_bits(i ? vandq_u32(x, vdupq_n_u32(0xffff0000)) : vshlq_n_u32(x, 16)); }
 INLINE vf v_byte(vi x, const int i) {
     return vcvtq_f32_s32(vreinterpretq_s32_u32(vandq_u32(x << (24 - 8 * i), vdupq_n_u32(0xff000000))));
 }
@@ -139,6 +142,16 @@ INLINE vf v_byte(vi x, const int i) {
 INLINE vf v_int4(vi x, const int i) {
     const uint8x16_t four = vandq_u8(vreinterpretq_u8_u32(x >> i % 2 * 4), vdupq_n_u8(15));
     return v_byte(vreinterpretq_u32_u8(vsubq_u8(four, vdupq_n_u8(8))), i / 2);
+}
+INLINE void v_zip(vf *a, vf *b) {
+    const vf first = vzip1q_f32(*a, *b);
+    *b = vzip2q_f32(*a, *b);
+    *a = first;
+}
+INLINE void v_unzip(vf *a, vf *b) {
+    const vf first = vuzp1q_f32(*a, *b);
+    *b = vuzp2q_f32(*a, *b);
+    *a = first;
 }
 INLINE void v_store_bits(char *p, vf x) { vst1q_u8((uint8_t *)p, vreinterpretq_u8_f32(x)); }
 #define VF_PIECE 4

@@ -116,8 +116,13 @@ INLINE vi v_load_int(const uint8_t *p) {
     memcpy(&x, p, sizeof x);
     return x;
 }
+INLINE vi v_bits(vf x) { return scalar_bits(x); }
+INLINE vf v_of_bits(vi x) { return scalar_float(x); }
+INLINE vf v_bf16(vi x, const int i) { return scalar_float(i ? x & 0xffff0000 : x << 16); }
 INLINE vf v_int4(vi x, const int i) { return (float)((int)(x >> 4 * i & 15) - 8) * 0x1p24f; }
 INLINE vf v_byte(vi x, const int i) { return (float)(int32_t)(x << (24 - 8 * i) & 0xff000000); }
+INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
+INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }
 #define VF_PIECE 1
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {

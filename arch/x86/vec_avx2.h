@@ -130,6 +130,11 @@ INLINE vf avx2_less_8(__m256i x) { return _mm256_cvtepi32_ps(_mm256_sub_epi32(x,
 INLINE vf v_load_low4(const uint8_t *p) { return avx2_less_8(_mm256_and_si256(avx2_bytes(p), _mm256_set1_epi32(15))); }
 INLINE vf v_load_high4(const uint8_t *p) { return avx2_less_8(_mm256_srli_epi32(avx2_bytes(p), 4)); }
 INLINE vi v_load_int(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE vi v_bits(vf x) { return _mm256_castps_si256(x); }
+INLINE vf v_of_bits(vi x) { return _mm256_castsi256_ps(x); }
+INLINE vf v_bf16(vi x, const int i) {
+    return v_of_bits(i ? _mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000)) : _mm256_slli_epi32(x, 16));
+}
 /* One operation, where two shifts would be two. */
 INLINE vf v_byte(vi x, const int i) {
     const int first = i << 24 | 0x808080, next = 4 << 24;
@@ -141,6 +146,16 @@ INLINE vf v_byte(vi x, const int i) {
 INLINE vf v_int4(vi x, const int i) {
     const vi four = _mm256_and_si256(_mm256_srli_epi32(x, i % 2 * 4), _mm256_set1_epi8(15));
     return v_byte(_mm256_sub_epi8(four, _mm256_set1_epi8(8)), i / 2);
+}
+INLINE void v_zip(vf *a, vf *b) {
+    const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
+    *a = _mm256_permute2f128_ps(low, high, 0x20);
+    *b = _mm256_permute2f128_ps(low, high, 0x31);
+}
+INLINE void v_unzip(vf *a, vf *b) {
+    const vf low = _mm256_permute2f128_ps(*a, *b, 0x20), high = _mm256_permute2f128_ps(*a, *b, 0x31);
+    *a = _mm256_shuffle_ps(low, high, _MM_SHUFFLE(2, 0, 2, 0));
+    *b = _mm256_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 3, 1));
 }
 INLINE void v_store_bits(char *p, vf x) { _mm256_storeu_ps((float *)(void *)p, x); }
 #define VF_PIECE 4

@@ -161,6 +161,11 @@ INLINE __m512i avx512_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_
 INLINE vf v_load_low4(const uint8_t *p) { return avx512_less_8(avx512_bytes(p)); }
 INLINE vf v_load_high4(const uint8_t *p) { return avx512_less_8(_mm512_srli_epi32(avx512_bytes(p), 4)); }
 INLINE vi v_load_int(const uint8_t *p) { return _mm512_loadu_si512(p); }
+INLINE vi v_bits(vf x) { return _mm512_castps_si512(x); }
+INLINE vf v_of_bits(vi x) { return _mm512_castsi512_ps(x); }
+INLINE vf v_bf16(vi x, const int i) {
+    return v_of_bits(i ? _mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000)) : _mm512_slli_epi32(x, 16));
+}
 /* As an operator the shift may be by a variable, which compilers without optimisation take a constant argument for. */
 INLINE vf v_int4(vi x, const int i) {
     typedef uint32_t lanes __attribute__((vector_size(64)));
@@ -173,6 +178,18 @@ INLINE vf v_byte(vi x, const int i) {
     const int first = i << 24 | 0x808080, next = 4 << 24;
     const __m512i to_the_top = _mm512_set4_epi32(first + 3 * next, first + 2 * next, first + next, first);
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(x, to_the_top));
+}
+INLINE void v_zip(vf *a, vf *b) {
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const vf first = _mm512_permutex2var_ps(*a, low, *b);
+    *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(low, _mm512_set1_epi32(8)), *b);
+    *a = first;
+}
+INLINE void v_unzip(vf *a, vf *b) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const vf first = _mm512_permutex2var_ps(*a, even, *b);
+    *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(even, _mm512_set1_epi32(1)), *b);
+    *a = first;
 }
 INLINE void v_store_bits(char *p, vf x) { _mm512_storeu_ps(p, x); }
 #define VF_PIECE 4

@@ -15,24 +15,14 @@ static void pack(const void *src, enum heed_type type, int64_t ld, int64_t k, in
         WITH_STORED_TYPE(type, pack_of(TYPE, src, ld, k, columns, panel));
 }
 
-/* VF_LANES columns of `depth` elements each, of which the first `columns` exist. */
-INLINE void pack_square(const enum heed_type type, const void *src, int64_t at, int64_t ld, const int depth, const int columns,
-                        float *panel) {
-    vf r[VF_LANES];
-    UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
-        i < columns ? load_type_n(type, type_at(type, src, at + i * ld), depth) : v_zero();
-    v_transpose(r);
-    UNROLL for (int i = 0; i < VF_LANES; i++) if (i < depth) v_store(panel + i * HEED_PANEL, r[i]);
-}
-
 INLINE void pack_transposed_of(const enum heed_type type, const void *src, int64_t ld, int64_t k, int columns, float *panel) {
-    for (int64_t p = 0; p < k; p += VF_LANES) {
-        const int depth = k - p < VF_LANES ? (int)(k - p) : VF_LANES;
+    for (int64_t p = 0; p < k; p += turn_step(type, k - p)) {
         for (int j = 0; j < HEED_PANEL; j += VF_LANES) {
-            if (depth == VF_LANES && columns - j >= VF_LANES)
-                pack_square(type, src, j * ld + p, ld, VF_LANES, VF_LANES, panel + p * HEED_PANEL + j);
+            const void *rows = type_at(type, src, j * ld + p);
+            if (columns - j >= VF_LANES)
+                turn(type, rows, ld, 0, VF_LANES, k - p, panel + p * HEED_PANEL + j, HEED_PANEL);
             else
-                pack_square(type, src, j * ld + p, ld, depth, columns - j, panel + p * HEED_PANEL + j);
+                turn(type, rows, ld, 0, columns - j, k - p, panel + p * HEED_PANEL + j, HEED_PANEL);
         }
     }
 }
@@ -56,12 +46,8 @@ INLINE void store_keys_of(const enum heed_type type, const void *src, int64_t ld
                           int64_t width) {
     int j = 0;
     for (; j + VF_LANES <= columns; j += VF_LANES)
-        for (int64_t p = 0; p < k; p += VF_LANES) {
-            vf r[VF_LANES];
-            UNROLL for (int i = 0; i < VF_LANES; i++) r[i] = load_type_n(type, type_at(type, src, (j + i) * ld + p), k - p);
-            v_transpose(r);
-            UNROLL for (int i = 0; i < VF_LANES; i++) if (i < k - p) v_store(panel + (p + i) * width + j, r[i]);
-        }
+        for (int64_t p = 0; p < k; p += turn_step(type, k - p))
+            turn(type, type_at(type, src, j * ld + p), ld, 0, VF_LANES, k - p, panel + p * width + j, width);
     for (; j < columns; j++)
         for (int64_t p = 0; p < k; p++) {
             const void *element = type_at(type, src, j * ld + p);

@@ -11,6 +11,7 @@
 #include "kernels.h"
 #include "kernels/types.h"
 #include "kernels/widen_rows.h"
+#include "kernels/turn.h"
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
 #include "kernels/blocks.h"

@@ -69,11 +69,32 @@ INLINE void thin_fetch(const int bytes, struct thin_ahead ahead, uintptr_t furth
         UNROLL for (int u = 0; u < THIN_STEPS; u++) thin_fetch_lines(bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
 }
 
+/* Columns of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so, too. */
+INLINE bool thin_is_apart(const enum heed_type type, const int vectors, const int v) {
+    return type == HEED_BF16 && (v | 1) < vectors;
+}
+INLINE void thin_load_columns(const enum heed_type type, const int vectors, const void *b, vf column[THIN_VECTORS]) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+        if (thin_is_apart(type, vectors, v))
+            column[v] = v_pin(v_bf16(v_load_int(type_at(type, b, v / 2 * 2 * VF_LANES)), v % 2));
+        else
+            column[v] = v_pin(load_type(type, type_at(type, b, v * VF_LANES)));
+    }
+}
+INLINE void thin_load_sums(const enum heed_type type, const int vectors, const float *c, vf acc[THIN_VECTORS]) {
+    UNROLL for (int v = 0; v < vectors; v++) acc[v] = v_load(c + v * VF_LANES);
+    UNROLL for (int v = 0; v < vectors; v += 2) if (thin_is_apart(type, vectors, v)) v_unzip(&acc[v], &acc[v + 1]);
+}
+INLINE void thin_store_sums(const enum heed_type type, const int vectors, vf acc[THIN_VECTORS], float *c) {
+    UNROLL for (int v = 0; v < vectors; v += 2) if (thin_is_apart(type, vectors, v)) v_zip(&acc[v], &acc[v + 1]);
+    UNROLL for (int v = 0; v < vectors; v++) v_store(c + v * VF_LANES, acc[v]);
+}
+
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p. */
 INLINE void thin_step(const enum heed_type type, const int rows, const int vectors, vf acc[][THIN_VECTORS],
                       const float *const a[ROW_GROUPS], int64_t lda, const void *b) {
     vf column[THIN_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) column[v] = v_pin(load_type(type, type_at(type, b, v * VF_LANES)));
+    thin_load_columns(type, vectors, b, column);
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
@@ -116,8 +137,9 @@ INLINE void thin_body(const enum heed_type type, const int rows, const int vecto
         a[g] = window->a + (from + g * ROW_GROUP) * window->lda;
         PIN(a[g]);
     }
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
-        window->continues ? v_load(c + i * window->ldc + v * VF_LANES) : v_zero();
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
+    if (window->continues)
+        UNROLL for (int i = 0; i < rows; i++) thin_load_sums(type, vectors, c + i * window->ldc, acc[i]);
     NO_UNROLL for (; k >= THIN_STEPS; k -= THIN_STEPS) {
         if (wait-- == 0) {
             thin_fetch(bytes, ahead, window->further);
@@ -130,8 +152,7 @@ INLINE void thin_body(const enum heed_type type, const int rows, const int vecto
     }
     if (k > 0)
         thin_last_step(type, rows, vectors, acc, a, window->lda, b[window->pairs], window->pairs);
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
-        v_store(c + i * window->ldc + v * VF_LANES, acc[i][v]);
+    UNROLL for (int i = 0; i < rows; i++) thin_store_sums(type, vectors, acc[i], c + i * window->ldc);
 }
 
 #define THIN_FITS(rows, vectors)                                                                                                   \
@@ -290,15 +311,13 @@ INLINE void thin_turn(const enum heed_type type, const void *b, int64_t ldb, con
                       const char *ahead, int64_t ahead_step, float *turned) {
     const int bytes = (int)type_span(type, depth);
     for (int j = 0; j < rows; j += VF_LANES)
-        for (int p = 0, row = j; p < depth; p += VF_LANES) {
-            vf r[VF_LANES];
-            UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
-                j + i >= first && j + i < rows ? load_type_n(type, type_at(type, b, (j + i) * ldb + p), depth - p) : v_zero();
-            for (; ahead && (row - j) * depth < (p + VF_LANES) * VF_LANES; row++)
+        for (int p = 0, row = j, step; p < depth; p += step) {
+            step = turn_step(type, depth - p);
+            turn(type, type_at(type, b, j * ldb + p), ldb, first > 0 ? first - j : 0, rows == TURNED_ROWS ? VF_LANES : rows - j,
+                 depth - p, turned + p * TURNED_ROWS + j, TURNED_ROWS);
+            for (; ahead && (row - j) * depth < (p + step) * VF_LANES; row++)
                 for (int at = 0; at < bytes; at += LINE_BYTES)
                     __builtin_prefetch(ahead + row * ahead_step + at, 0, 2);
-            v_transpose(r);
-            UNROLL for (int i = 0; i < VF_LANES; i++) v_store(turned + (p + i) * TURNED_ROWS + j, r[i]);
         }
 }
 
