@@ -22,6 +22,7 @@
 #include "kernels/score_panel.h"
 #include "kernels/value_rows.h"
 #include "kernels/thin_product.h"
+#include "kernels/thin_transposed.h"
 #include "kernels/thin_blocks.h"
 #include "kernels/exp2.h"
 #include "kernels/sum16.h"

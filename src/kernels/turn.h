@@ -10,35 +10,48 @@ INLINE int turn_step(const enum heed_type type, int64_t left) {
     return type == HEED_BF16 && left >= 2 * VF_LANES ? 2 * VF_LANES : VF_LANES;
 }
 
-INLINE void turn_words(const void *from, int64_t ld, const int first, const int rows, float *to, int64_t to_ld) {
-    vf r[VF_LANES];
-    UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
-        i >= first && i < rows ? v_of_bits(v_load_int(type_at(HEED_BF16, from, i * ld))) : v_zero();
-    v_transpose(r);
+/* r[i]: the i-th words of rows [first, rows), +0 of others. */
+INLINE void turn_words(const void *from, int64_t ld, const int first, const int rows, vf r[VF_LANES]) {
+    const void *at = from;
     UNROLL for (int i = 0; i < VF_LANES; i++) {
-        v_store(to + 2 * i * to_ld, v_bf16(v_bits(r[i]), 0));
-        v_store(to + (2 * i + 1) * to_ld, v_bf16(v_bits(r[i]), 1));
+        if (i % 4 == 0 && i > 0) {
+            at = type_at(HEED_BF16, at, 4 * ld);
+            PIN(at);
+        }
+        r[i] = i >= first && i < rows ? v_of_bits(v_load_int(type_at(HEED_BF16, at, i % 4 * ld))) : v_zero();
     }
+    v_transpose(r);
 }
 
+/* r[i]: the i-th elements; +0 from `depth` on. */
 INLINE void turn_elements(const enum heed_type type, const void *from, int64_t ld, const int first, const int rows,
-                          const int64_t depth, float *to, int64_t to_ld) {
-    vf r[VF_LANES];
-    UNROLL for (int i = 0; i < VF_LANES; i++) r[i] =
-        i >= first && i < rows ? load_type_n(type, type_at(type, from, i * ld), depth) : v_zero();
+                          const int64_t depth, vf r[VF_LANES]) {
+    const void *at = from;
+    UNROLL for (int i = 0; i < VF_LANES; i++) {
+        if (i % 4 == 0 && i > 0) {
+            at = type_at(type, at, 4 * ld);
+            PIN(at);
+        }
+        r[i] = i >= first && i < rows ? load_type_n(type, type_at(type, at, i % 4 * ld), depth) : v_zero();
+    }
     v_transpose(r);
-    UNROLL for (int i = 0; i < VF_LANES; i++) if (i < depth) v_store(to + i * to_ld, r[i]);
 }
 
 /* to[p * to_ld + i] = element p of row i, for rows [first, rows) and p < turn_step(type, left), left; +0 for other rows. */
 INLINE void turn(const enum heed_type type, const void *from, int64_t ld, const int first, const int rows, int64_t left, float *to,
                  int64_t to_ld) {
-    if (turn_step(type, left) > VF_LANES)
-        turn_words(from, ld, first, rows, to, to_ld);
-    else if (left >= VF_LANES)
-        turn_elements(type, from, ld, first, rows, VF_LANES, to, to_ld);
-    else
-        turn_elements(type, from, ld, first, rows, left, to, to_ld);
+    vf r[VF_LANES];
+    if (turn_step(type, left) > VF_LANES) {
+        turn_words(from, ld, first, rows, r);
+        UNROLL for (int i = 0; i < VF_LANES; i++) UNROLL for (int odd = 0; odd < 2; odd++)
+            v_store(to + (2 * i + odd) * to_ld, v_bf16(v_bits(r[i]), odd));
+    } else if (left >= VF_LANES) {
+        turn_elements(type, from, ld, first, rows, VF_LANES, r);
+        UNROLL for (int i = 0; i < VF_LANES; i++) v_store(to + i * to_ld, r[i]);
+    } else {
+        turn_elements(type, from, ld, first, rows, left, r);
+        UNROLL for (int i = 0; i < VF_LANES; i++) if (i < left) v_store(to + i * to_ld, r[i]);
+    }
 }
 
 #endif

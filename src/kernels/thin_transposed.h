@@ -1,0 +1,206 @@
+/* thin_product_transposed: few rows times a transposed matrix, whose rows are read once, from memory.  Contract in src/kernels.h.
+ *
+ * Rows become columns in registers, a square at a time, and are multiplied there: stored and loaded again, which is how more rows
+ * are multiplied than there are registers for, one row times 4096 x 4096 took 1.15 times as long, and memory waited meanwhile. */
+#ifndef HEED_KERNELS_THIN_TRANSPOSED_H
+#define HEED_KERNELS_THIN_TRANSPOSED_H
+
+enum {
+    SQUARE_ROWS = VF_LANES > 8 ? 8 : 4, /* which have registers beside a square */
+    PIECE_BYTES = 512,                  /* of each row of a square are fetched while as many are multiplied: of a plain read's rate,
+                                           floats then have 0.98, with 2 KB 0.88, with a line 0.96, and bf16 0.87, 0.83, 0.78 */
+    FAR_BYTES = 16 * 1024               /* shorter rows are fetched so far ahead, and from half of it on into L1 */
+};
+
+/* Pieces of rows that are fetched line by line: the far ones into L2, near ones (0: none) into L1, as in thin_fetch. */
+struct thin_pieces {
+    uintptr_t far, near;
+    int64_t far_step, near_step, bytes, at;
+    int rows;
+};
+INLINE void thin_fetch_pieces(struct thin_pieces *pieces, int lines) {
+    for (; lines > 0 && pieces->rows > 0; lines--) {
+        __builtin_prefetch((const void *)(pieces->far + (uintptr_t)pieces->at), 0, 2);
+        if (pieces->near)
+            __builtin_prefetch((const void *)(pieces->near + (uintptr_t)pieces->at), 0, 3);
+        pieces->at += LINE_BYTES;
+        if (pieces->at >= pieces->bytes) {
+            pieces->at = 0;
+            pieces->far += (uintptr_t)pieces->far_step;
+            pieces->near += pieces->near ? (uintptr_t)pieces->near_step : 0;
+            pieces->rows--;
+        }
+    }
+}
+
+/* Row `row` of b or, behind the last, what follows; 0: nothing. */
+INLINE uintptr_t thin_row(const enum heed_type type, const struct heed_thin_product *product, int row, int64_t *step) {
+    *step = row < product->columns ? type_span(type, product->ldb) : product->next_step;
+    const uintptr_t first = (uintptr_t)(row < product->columns ? product->b : product->next);
+    return first ? first + (uintptr_t)((row < product->columns ? row : row - product->columns) * *step) : 0;
+}
+
+/* What is fetched beside the piece from element p on of rows from j on: their next one, or that of other rows. */
+INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const struct heed_thin_product *product, int j, int64_t p,
+                                            int64_t piece) {
+    const int64_t next = p + piece;
+    struct thin_pieces ahead = {.rows = VF_LANES, .bytes = type_span(type, min_i64(piece, product->k))};
+    if (next < product->k) {
+        ahead.far = thin_row(type, product, j, &ahead.far_step) + (uintptr_t)type_span(type, next);
+        ahead.bytes = type_span(type, min_i64(piece, product->k - next));
+        return ahead;
+    }
+    const int squares = piece < product->k ? 1 : (int)max_i64(1, FAR_BYTES / VF_LANES / ahead.bytes);
+    ahead.far = thin_row(type, product, j + squares * VF_LANES, &ahead.far_step);
+    if (squares > 1)
+        ahead.near = thin_row(type, product, j + squares / 2 * VF_LANES, &ahead.near_step);
+    if (!ahead.far)
+        ahead.rows = 0;
+    return ahead;
+}
+
+INLINE void thin_square(const enum heed_type type, const int rows, const void *b, int64_t ldb, const float *a, int64_t lda,
+                        vf acc[SQUARE_ROWS]) {
+    vf r[VF_LANES];
+    if (type == HEED_BF16)
+        turn_words(b, ldb, 0, VF_LANES, r);
+    else
+        turn_elements(type, b, ldb, 0, VF_LANES, VF_LANES, r);
+    UNROLL for (int p = 0; p < turn_step(type, INT64_MAX); p++) {
+        const vf column = type == HEED_BF16 ? v_bf16(v_bits(r[p / 2]), p % 2) : r[p];
+        UNROLL for (int i = 0; i < rows; i++) acc[i] = v_chain_at(acc[i], a + i * lda + p, column);
+    }
+}
+
+/* VF_LANES columns from j on; k is a multiple of a square's. */
+INLINE void thin_squares(const enum heed_type type, const int rows, const struct heed_thin_product *product, int64_t k, int j) {
+    const int step = turn_step(type, INT64_MAX), lines = VF_LANES * step * (int)type_bytes(type) / LINE_BYTES;
+    const int64_t pieces = ceil_div(type_span(type, product->k), PIECE_BYTES);
+    const int64_t piece = round_up(ceil_div(product->k, pieces), step);
+    const void *b = type_at(type, product->b, j * product->ldb);
+    vf acc[SQUARE_ROWS];
+    UNROLL for (int i = 0; i < rows; i++) acc[i] = product->continues ? v_load(product->c + i * product->ldc + j) : v_zero();
+    for (int64_t p = 0; p < k;) {
+        const int64_t end = min_i64(p + piece, k);
+        struct thin_pieces ahead = thin_pieces_after(type, product, j, p, piece);
+        NO_UNROLL for (; p < end; p += step) {
+            thin_square(type, rows, type_at(type, b, p), product->ldb, product->a + p, product->lda, acc);
+            thin_fetch_pieces(&ahead, larger(1, lines));
+        }
+    }
+    UNROLL for (int i = 0; i < rows; i++) v_store(product->c + i * product->ldc + j, acc[i]);
+}
+
+#define THIN_SQUARES(name, type, rows)                                                                                             \
+    NOINLINE void name##_##rows(const struct heed_thin_product *product, int64_t k, int j) {                                       \
+        if (rows <= SQUARE_ROWS)                                                                                                   \
+            thin_squares(type, rows <= SQUARE_ROWS ? rows : 1, product, k, j);                                                     \
+    }
+#define THIN_SQUARES_OF_TYPE(name, type)                                                                                           \
+    THIN_SQUARES(name, type, 1)                                                                                                    \
+    THIN_SQUARES(name, type, 2)                                                                                                    \
+    THIN_SQUARES(name, type, 3)                                                                                                    \
+    THIN_SQUARES(name, type, 4)                                                                                                    \
+    THIN_SQUARES(name, type, 5)                                                                                                    \
+    THIN_SQUARES(name, type, 6)                                                                                                    \
+    THIN_SQUARES(name, type, 7)                                                                                                    \
+    THIN_SQUARES(name, type, 8)
+#define THIN_SQUARES_NAMES(name)                                                                                                   \
+    { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8 }
+THIN_SQUARES_OF_TYPE(squares, HEED_F32)
+THIN_SQUARES_OF_TYPE(squares_bf16, HEED_BF16)
+THIN_SQUARES_OF_TYPE(squares_f16, HEED_F16)
+
+/* Rows of b that are transposed at a time, and elements of each: 16 KiB. */
+enum { TURNED_ROWS = 32, TURNED_DEPTH = 128 };
+
+/* turned[p][j] = b[j][p], [depth][TURNED_ROWS], of rows `first` up to `rows`.  Beside each square, as much of the rows ahead is
+ * fetched. */
+INLINE void thin_turn(const enum heed_type type, const void *b, int64_t ldb, const int first, const int rows, const int depth,
+                      const char *ahead, int64_t ahead_step, float *turned) {
+    const int bytes = (int)type_span(type, depth);
+    for (int j = 0; j < rows; j += VF_LANES)
+        for (int p = 0, row = j, step; p < depth; p += step) {
+            step = turn_step(type, depth - p);
+            turn(type, type_at(type, b, j * ldb + p), ldb, first > 0 ? first - j : 0, rows == TURNED_ROWS ? VF_LANES : rows - j,
+                 depth - p, turned + p * TURNED_ROWS + j, TURNED_ROWS);
+            for (; ahead && (row - j) * depth < (p + step) * VF_LANES; row++)
+                for (int at = 0; at < bytes; at += LINE_BYTES)
+                    __builtin_prefetch(ahead + row * ahead_step + at, 0, 2);
+        }
+}
+
+/* Beside the squares, rows ahead are fetched into L2; where they are one piece of floats, the products then fetch them into L1
+ * (decoding from L3 takes 3 to 5 % less, from memory 1 %). */
+INLINE void thin_product_turned_of(const enum heed_type type, const struct heed_thin_product *product) {
+    float turned[TURNED_DEPTH * TURNED_ROWS] __attribute__((aligned(64)));
+    const int64_t step = type_span(type, product->ldb);
+    for (int j = 0; j < product->columns; j += TURNED_ROWS) {
+        const int columns = smaller(TURNED_ROWS, product->columns - j), skipped = larger(0, product->skipped - j);
+        const struct thin_split split = thin_split_of(product->rows, columns);
+        const bool inside = j + TURNED_ROWS < product->columns;
+        const char *b = type_at(type, product->b, j * product->ldb), *ahead = inside ? b + TURNED_ROWS * step : product->next;
+        const int64_t ahead_step = inside ? step : product->next_step;
+        for (int64_t p = 0; p < product->k; p += TURNED_DEPTH, b += type_span(type, TURNED_DEPTH)) {
+            const int depth = (int)min_i64(TURNED_DEPTH, product->k - p);
+            if (skipped == 0 && columns == TURNED_ROWS && depth == TURNED_DEPTH && ahead)
+                thin_turn(type, b, product->ldb, 0, TURNED_ROWS, TURNED_DEPTH, ahead, ahead_step, turned);
+            else
+                thin_turn(type, b, product->ldb, skipped, columns, depth, ahead, ahead_step, turned);
+            const bool in_one_piece = type == HEED_F32 && ahead_step == type_span(type, depth);
+            thin_tiles(HEED_F32, &split,
+                       &(struct thin_window){.k = depth,
+                                             .a = product->a + p,
+                                             .lda = product->lda,
+                                             .b = turned,
+                                             .ldb = TURNED_ROWS,
+                                             .c = product->c + j,
+                                             .ldc = product->ldc,
+                                             .pairs = product->pairs,
+                                             .continues = product->continues || p > 0,
+                                             .ahead = {in_one_piece ? (uintptr_t)ahead : 0, 0}});
+            ahead += ahead ? type_span(type, TURNED_DEPTH) : 0;
+        }
+    }
+}
+
+static void thin_product_turned(const struct heed_thin_product *product) {
+    WITH_STORED_TYPE(product->type, thin_product_turned_of(TYPE, product));
+}
+
+/* The product of some columns, from element p on. */
+static void thin_part_turned(const struct heed_thin_product *product, int j, int columns, int64_t p) {
+    struct heed_thin_product part = *product;
+    part.b = type_at(product->type, product->b, j * product->ldb + p);
+    part.a += p;
+    part.c += j;
+    part.k -= p;
+    part.columns = columns;
+    part.skipped = larger(0, product->skipped - j);
+    part.continues = product->continues || p > 0;
+    part.next = NULL;
+    if (columns > 0 && part.k > 0)
+        thin_product_turned(&part);
+}
+
+/* Squares as long as they are whole, and the rest turned. */
+static void thin_product_transposed(const struct heed_thin_product *product) {
+    static void (*const squares_of[3][8])(const struct heed_thin_product *, int64_t,
+                                          int) = {[HEED_F32] = THIN_SQUARES_NAMES(squares),
+                                                  [HEED_BF16] = THIN_SQUARES_NAMES(squares_bf16),
+                                                  [HEED_F16] = THIN_SQUARES_NAMES(squares_f16)};
+    const int from = (product->skipped + VF_LANES - 1) / VF_LANES * VF_LANES;
+    const int to = larger(from, product->columns / VF_LANES * VF_LANES);
+    const int64_t k = product->k / turn_step(product->type, INT64_MAX) * turn_step(product->type, INT64_MAX);
+    if (product->pairs || product->type == HEED_I8 || product->rows > SQUARE_ROWS || k == 0) {
+        thin_product_turned(product);
+        return;
+    }
+    thin_part_turned(product, 0, smaller(from, product->columns), 0);
+    for (int j = from; j < to; j += VF_LANES)
+        squares_of[product->type][product->rows - 1](product, k, j);
+    thin_part_turned(product, from, to - from, k);
+    thin_part_turned(product, to, product->columns - to, 0);
+}
+
+#endif
