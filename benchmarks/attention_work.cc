@@ -133,10 +133,13 @@ AttentionWork::Rows AttentionWork::rows(int64_t layers, int64_t sequences, int64
 }
 
 void AttentionWork::store(const Storage &storage) {
-    const bool cached = storage.kind != Storage::rows;
+    const bool cached = storage.kind != Storage::rows && storage.kind != Storage::tokens;
     const int64_t layers = cached ? 1 : layers_;
     key_ = rows(layers, shape_.batch, shape_.kv_heads, shape_.keys, amplitude);
     value_ = rows(layers, shape_.batch, shape_.kv_heads, shape_.keys, 1);
+    for (heed_input *view : {&key_.floats, &key_.stored, &value_.floats, &value_.stored})
+        if (storage.kind == Storage::tokens)
+            view->head_stride = shape_.head_dim, view->token_stride = shape_.kv_heads * shape_.head_dim;
     request.key = key_.stored;
     request.value = value_.stored;
     if (cached)

@@ -34,7 +34,7 @@ Request request_of(const std::string &group, const Shape &shape, const std::stri
 /* Where keys and values are, and how all tensors are stored, for each of several layers that calls take in turn: together they
  * should not fit a cache if memory is to be read. */
 struct Storage {
-    enum Kind { rows, linear, paged } kind = rows;
+    enum Kind { rows, tokens, linear, paged } kind = rows; /* rows: head by head; tokens: the heads of each side by side */
     int64_t layers = 1;
     int64_t page_tokens = 64;  /* of paged ones, whose pages lie in random order */
     heed_type type = HEED_F32; /* HEED_I8: of a linear cache, and floats for the rest */

@@ -1,5 +1,5 @@
-/* Few new tokens against many keys: rows, linear and paged caches, draft trees, windows, sequences of various lengths, keys split
- * over threads, and keys in two calls whose states are merged.
+/* Few new tokens against many keys: rows, tokens, linear and paged caches, draft trees, windows, sequences of various lengths, keys
+ * split over threads, and keys in two calls whose states are merged.
  *
  * Decoding reads every key and value once and does little with them.  So that they come from memory, as they do in a model of many
  * layers, the calls take 256 MiB of layers in turn, and the limit is the read bandwidth of as large a working set. */
@@ -42,6 +42,13 @@ Request plain_request(const Shape &shape, bool few, const std::string &option) {
     const Storage storage = storage_of(shape, few);
     request.working_set = static_cast<double>(storage.layers) * layer_bytes(shape);
     request.make = maker_of(shape, storage);
+    return request;
+}
+
+/* Heads side by side, as projections leave them. */
+Request tokens_request(const Shape &shape, bool few) {
+    Request request = plain_request(shape, few, "tokens");
+    request.make = maker_of(shape, storage_of(shape, few, Storage::tokens));
     return request;
 }
 
@@ -215,6 +222,7 @@ std::vector<Request> all_requests(int threads) {
             shapes.push_back({1, 32, 8, queries, keys, head_dim, true});
     for (const Shape &shape : shapes) {
         requests.push_back(plain_request(shape, few, "rows"));
+        requests.push_back(tokens_request(shape, few));
         requests.push_back(cache_request(shape, few, Storage::linear));
         requests.push_back(cache_request(shape, few, Storage::paged));
     }
@@ -239,6 +247,7 @@ std::vector<Request> few_requests(int threads) {
     std::vector<Request> requests;
     const Shape one = {1, 8, 2, 1, 600, 64, true}, chunk = {1, 8, 2, 70, 600, 64, true};
     requests.push_back(plain_request(one, few, "rows"));
+    requests.push_back(tokens_request(one, few));
     requests.push_back(cache_request(one, few, Storage::linear));
     requests.push_back(cache_request(one, few, Storage::paged));
     requests.push_back(one_layer_request(one));

@@ -16,8 +16,9 @@
 
 enum {
     HEED_ATTENTION_SUBROWS =
-        24,                /* rows whose scores with one chunk are held at once: 24 KiB, half an L1; whole tiles, but of AMX */
-    HEED_MAX_BUCKETS = 512 /* of the relative bias */
+        24,                 /* rows whose scores with one chunk are held at once: 24 KiB, half an L1; whole tiles, but of AMX */
+    HEED_MAX_BUCKETS = 512, /* of the relative bias */
+    HEED_HEADS_BESIDE = 16  /* most key/value heads of one task */
 };
 
 /* One sequence of the batch.  Keys are numbered from the first one of this call. */
@@ -56,6 +57,7 @@ struct attention_layout {
     int64_t relative_step;                      /* [buckets], int: the first distance of each bucket of one direction */
     int64_t shared;                             /* floats in all */
     /* of each worker: */
+    int64_t head;                     /* floats from one head's query, max, sum and output to those of the next one beside it */
     int64_t query;                    /* [block_rows][depth], scaled */
     int64_t keys;                     /* [panels][depth][64] */
     int64_t values;                   /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
@@ -104,6 +106,8 @@ struct attention_plan {
     int64_t block_rows; /* of one task */
     int64_t blocks;     /* of the longest sequence of one key/value head */
     int64_t splits;     /* tasks that share the one block of a key/value head */
+    int64_t beside;     /* key/value heads of a sequence that a task takes chunk by chunk, whose rows lie side by side; the last
+                           task of a sequence may have less of them */
     int64_t tasks;
     int64_t output_ld;
     int64_t chunk_keys;    /* room for keys of one chunk */

@@ -36,16 +36,16 @@ float *heed_block_row_max_sum(const struct attention_block *block, float *shared
     return shared + block->plan->layout.row_max_sum + 2 * heed_block_row_offset(block, batch_rows, head_rows, 1, row);
 }
 
-static void place_arrays(struct attention_block *block, float *workspace) {
+static void place_arrays(struct attention_block *block, float *workspace, int i) {
     const struct attention_layout *layout = &block->plan->layout;
-    block->query = workspace + layout->query;
+    block->query = workspace + i * layout->head + layout->query;
     block->keys = workspace + layout->keys;
     block->values = workspace + layout->values;
     block->key_scales = workspace + layout->key_scales;
     block->value_scales = workspace + layout->value_scales;
-    block->output = workspace + layout->output;
-    block->max = workspace + layout->max;
-    block->sum = workspace + layout->sum;
+    block->output = workspace + i * layout->head + layout->output;
+    block->max = workspace + i * layout->head + layout->max;
+    block->sum = workspace + i * layout->head + layout->sum;
     block->scores = workspace + layout->scores;
     block->row_max = workspace + layout->row_max;
     block->chunk_max = workspace + layout->chunk_max;
@@ -115,8 +115,8 @@ void heed_block_find(struct attention_block *block, const struct attention_plan 
     }
 }
 
-void heed_block_open(struct attention_block *block, const float *shared, float *workspace) {
-    place_arrays(block, workspace);
+void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i) {
+    place_arrays(block, workspace, i);
     if (block->plan->request->relative.table)
         heed_block_load_relative(block, shared);
 }
@@ -286,84 +286,119 @@ static bool is_cancelled(struct attention_block *block) {
     return cancelled;
 }
 
-/* Chunks [first, last) in order; false if the call was cancelled.  Where all of the block's chunks are done here, rows start with
- * the first and end with the last, while they are in L1; their outputs then wait for memory during the products of the next rows.
- */
-static bool attend_chunks_with_dots(struct attention_block *block, float *shared, int64_t first, int64_t last) {
+/* A chunk; false if the call was cancelled.  Where all of the block's chunks are done here, rows start with the first and end with
+ * the last, while they are in L1; their outputs then wait for memory during the products of the next rows. */
+static bool attend_chunk(struct attention_block *block, float *shared, int64_t index, bool is_first, bool is_last) {
     const bool alone = block->plan->splits == 1;
-    for (int64_t index = first; index < last; index++) {
-        heed_block_load_keys(block, index);
-        heed_block_load_values(block);
-        heed_block_plan_fetch(block, index);
-        for (int64_t from = 0; from < block->rows; from += block->plan->subrows) {
-            const int rows = (int)min_i64(block->plan->subrows, block->rows - from);
-            if (is_cancelled(block))
-                return false;
-            if (index == first) {
-                heed_block_load_queries(block, from, rows);
-                heed_block_fetch_queries(block, from + rows);
-            }
-            if (index == first && alone)
-                heed_block_start_states(block, from, rows);
-            if (index + 1 == last && index > first && alone)
-                heed_block_fetch_outputs(block, from);
-            attend_rows(block, shared, from, rows);
-            if (index + 1 == last && alone)
-                heed_block_finish_rows(block, shared, from, rows);
+    heed_block_load_keys(block, index);
+    heed_block_load_values(block);
+    heed_block_plan_fetch(block);
+    for (int64_t from = 0; from < block->rows; from += block->plan->subrows) {
+        const int rows = (int)min_i64(block->plan->subrows, block->rows - from);
+        if (is_cancelled(block))
+            return false;
+        if (is_first) {
+            heed_block_load_queries(block, from, rows);
+            heed_block_fetch_queries(block, from + rows);
         }
+        if (is_first && alone)
+            heed_block_start_states(block, from, rows);
+        if (is_last && !is_first && alone)
+            heed_block_fetch_outputs(block, from);
+        attend_rows(block, shared, from, rows);
+        if (is_last && alone)
+            heed_block_finish_rows(block, shared, from, rows);
     }
     return true;
 }
 
-/* Configured once: for every few rows, AMX takes 3 % of the time for it. */
-static bool attend_chunks(struct attention_block *block, float *shared, int64_t first, int64_t last) {
-    heed_dots_begin(block->plan->dots, &block->callers);
-    const bool done = attend_chunks_with_dots(block, shared, first, last);
-    heed_dots_end(block->plan->dots, &block->callers);
-    return done;
+/* The blocks of a task, of one head or of some that lie side by side, and what this worker will probably do then. */
+struct block_group {
+    struct attention_block *blocks;
+    int count;
+    const struct attention_block *then; /* NULL: nothing */
+};
+
+static void find_next(const struct block_group *group, int i, int64_t index, bool is_last) {
+    struct attention_block *block = &group->blocks[i];
+    if (i + 1 < group->count) {
+        block->next = block + 1;
+        block->next_chunk = index;
+    } else if (!is_last) {
+        block->next = group->blocks;
+        block->next_chunk = index + 1;
+    } else {
+        block->next = group->then;
+        block->next_chunk = group->then ? group->then->first_chunk : 0;
+    }
 }
 
-/* A part of the chunks of a head's only block. */
-static bool run_split(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
-    struct attention_block block;
-    const int64_t head = task / plan->splits, split = task % plan->splits;
-    heed_block_find(&block, plan, head, 0, plan->block_rows);
-    if (block.rows <= 0)
-        return true;
-    heed_block_open(&block, shared, workspace);
-    const int64_t each = ceil_div(block.last_chunk - block.first_chunk, plan->splits), first = block.first_chunk + split * each;
-    if (!attend_chunks(&block, shared, first, min_i64(first + each, block.last_chunk)))
+/* Chunks [first, last) in order, each of all heads.  Dots are configured once: for every few rows, AMX takes 3 % of the time for
+ * it. */
+static bool attend_chunks(const struct block_group *group, float *shared, int64_t first, int64_t last) {
+    struct attention_block *blocks = group->blocks;
+    const struct heed_dots *dots = blocks->plan->dots;
+    bool goes_on = true;
+    heed_dots_begin(dots, &blocks->callers);
+    for (int64_t index = first; goes_on && index < last; index++)
+        for (int i = 0; goes_on && i < group->count; i++) {
+            find_next(group, i, index, index + 1 == last);
+            goes_on = attend_chunk(&blocks[i], shared, index, index == first, index + 1 == last);
+        }
+    heed_dots_end(dots, &blocks->callers);
+    return goes_on;
+}
+
+/* What is left to do where states are kept apart, or there are none. */
+static void finish_apart(const struct block_group *group, float *shared) {
+    for (int i = 0; i < group->count; i++) {
+        heed_block_start_states(&group->blocks[i], 0, group->blocks[i].rows);
+        heed_block_merge_states(&group->blocks[i], shared);
+        heed_block_finish_rows(&group->blocks[i], shared, 0, group->blocks[i].rows);
+    }
+}
+
+/* A part of the chunks of heads' only blocks; the last part to end merges them. */
+static bool run_split(const struct block_group *group, int64_t split, float *shared) {
+    const struct attention_block *block = group->blocks;
+    const struct attention_plan *plan = block->plan;
+    const int64_t each = ceil_div(block->last_chunk - block->first_chunk, plan->splits), first = block->first_chunk + split * each;
+    if (!attend_chunks(group, shared, first, min_i64(first + each, block->last_chunk)))
         return false;
-    atomic_int *splits_left = (atomic_int *)(shared + plan->layout.splits_left) + head;
-    if (atomic_fetch_sub_explicit(splits_left, 1, memory_order_acq_rel) > 1)
-        return true;
-    heed_block_start_states(&block, 0, block.rows);
-    heed_block_merge_states(&block, shared);
-    heed_block_finish_rows(&block, shared, 0, block.rows);
+    atomic_int *splits_left = (atomic_int *)(shared + plan->layout.splits_left) + block->head;
+    if (atomic_fetch_sub_explicit(splits_left, 1, memory_order_acq_rel) == 1)
+        finish_apart(group, shared);
     return true;
 }
 
-/* The block of a task, late ones first: when causal, they see more keys, and started first they do not end last. */
-static void find_block(const struct attention_plan *plan, int64_t task, struct attention_block *block) {
-    const int64_t index = plan->blocks - 1 - task % plan->blocks;
-    heed_block_find(block, plan, task / plan->blocks, index * plan->block_rows, plan->block_rows);
+/* Blocks of a task, at most so many; how many.  Late ones first: when causal, they see more keys, and started first they do not end
+ * last. */
+static int find_blocks(const struct attention_plan *plan, int64_t task, struct attention_block *blocks, int most) {
+    const int64_t heads = plan->request->num_kv_heads, groups = ceil_div(heads, plan->beside);
+    const int64_t parts = plan->splits > 1 ? plan->splits : plan->blocks, group = task / parts;
+    const int64_t row = plan->splits > 1 ? 0 : (plan->blocks - 1 - task % parts) * plan->block_rows;
+    const int64_t first = group % groups * plan->beside;
+    const int count = (int)min_i64(most, min_i64(plan->beside, heads - first));
+    for (int i = 0; i < count; i++)
+        heed_block_find(&blocks[i], plan, group / groups * heads + first + i, row, plan->block_rows);
+    return count;
 }
 
 bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
-    struct attention_block block, next;
-    if (plan->splits > 1)
-        return run_split(plan, task, shared, workspace);
-    find_block(plan, task, &block);
-    if (block.rows <= 0)
+    struct attention_block blocks[HEED_HEADS_BESIDE], then;
+    struct block_group group = {blocks, find_blocks(plan, task, blocks, HEED_HEADS_BESIDE), NULL};
+    if (blocks->rows <= 0)
         return true;
-    heed_block_open(&block, shared, workspace);
+    for (int i = 0; i < group.count; i++)
+        heed_block_open(&blocks[i], shared, workspace, i);
+    if (plan->splits > 1)
+        return run_split(&group, task % plan->splits, shared);
     if (task + plan->workers < plan->tasks) { /* workers take turns, more or less */
-        find_block(plan, task + plan->workers, &next);
-        block.next = &next;
+        find_blocks(plan, task + plan->workers, &then, 1);
+        group.then = &then;
     }
-    if (block.first_chunk < block.last_chunk)
-        return attend_chunks(&block, shared, block.first_chunk, block.last_chunk);
-    heed_block_start_states(&block, 0, block.rows);
-    heed_block_finish_rows(&block, shared, 0, block.rows);
+    if (blocks->first_chunk < blocks->last_chunk)
+        return attend_chunks(&group, shared, blocks->first_chunk, blocks->last_chunk);
+    finish_apart(&group, shared);
     return true;
 }

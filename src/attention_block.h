@@ -38,13 +38,14 @@ struct attention_block {
     struct attention_chunk chunk;
     struct attention_fetch fetch;
     struct heed_dots_callers callers;
-    const struct attention_block *next; /* what this worker will probably do then; NULL: nothing */
+    const struct attention_block *next; /* what this worker will probably do after the current chunk; NULL: nothing */
+    int64_t next_chunk;
 };
 
 /* Which rows and keys the block of rows [first, first + rows) of a key/value head has. */
 void heed_block_find(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows);
-/* Gives it its workspace. */
-void heed_block_open(struct attention_block *block, const float *shared, float *workspace);
+/* Gives it its workspace, that of the i-th head of a task. */
+void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i);
 /* Scales the queries of rows [from, from + rows). */
 void heed_block_load_queries(const struct attention_block *block, int64_t from, int64_t rows);
 /* Makes chunk number `index` the current one, its keys as panels. */
@@ -78,8 +79,8 @@ const void *heed_block_first_value(const struct attention_block *block, int64_t 
 /* Outputs of rows [from, from + rows), and what else is wanted of them. */
 void heed_block_finish_rows(const struct attention_block *block, float *shared, int64_t from, int64_t rows);
 
-/* Decides what comes after chunk number `index`, the current one: the next chunk, or the first one of the next block. */
-void heed_block_plan_fetch(struct attention_block *block, int64_t index);
+/* Plans to fetch what is next. */
+void heed_block_plan_fetch(struct attention_block *block);
 /* Queries from row `from` on come beside that, in a later chunk the places of their outputs. */
 void heed_block_fetch_queries(struct attention_block *block, int64_t from);
 void heed_block_fetch_outputs(struct attention_block *block, int64_t from);

@@ -22,14 +22,13 @@ static int64_t rows_in_page(const struct attention_block *block, int64_t index, 
     return min_i64(keys, page_tokens - (request->key_position + index * HEED_CHUNK) % page_tokens);
 }
 
-void heed_block_plan_fetch(struct attention_block *block, int64_t index) {
+void heed_block_plan_fetch(struct attention_block *block) {
     const struct heed_attention *request = block->plan->request;
-    const bool goes_on = index + 1 < block->last_chunk;
-    const struct attention_block *next = goes_on ? block : block->next;
+    const struct attention_block *next = block->next;
+    const int64_t next_index = block->next_chunk;
     block->fetch = (struct attention_fetch){.share = 0};
     if (!next || block->plan->is_thin)
         return;
-    const int64_t next_index = goes_on ? index + 1 : next->first_chunk;
     const int64_t keys = next_index < next->last_chunk ? heed_block_keys_seen(next, next_index) : 0;
     if (keys <= 0)
         return;

@@ -53,7 +53,7 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
             continue;
         block.first_chunk = index; /* so that it opens with what this one chunk needs */
         block.last_chunk = index + 1;
-        heed_block_open(&block, shared, workspace);
+        heed_block_open(&block, shared, workspace, 0);
         heed_block_load_queries(&block, 0, block.rows);
         heed_block_load_keys(&block, index);
         if (heed_block_find_ranges(&block, 0, (int)block.rows)) {

@@ -109,14 +109,10 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
     }
 }
 
-/* Those of the next chunk, or of the next block's first one. */
 static struct next next_keys(const struct attention_block *block) {
     const struct heed_attention *request = block->plan->request;
-    const int64_t index = block->chunk.start / HEED_CHUNK + 1;
     const int64_t step = request->cache ? 0 : request->key.token_stride * type_bytes(block->plan->key_type);
-    if (index < block->last_chunk)
-        return (struct next){heed_block_first_key(block, index), step};
-    return (struct next){block->next ? heed_block_first_key(block->next, block->next->first_chunk) : NULL, step};
+    return (struct next){block->next ? heed_block_first_key(block->next, block->next_chunk) : NULL, step};
 }
 
 /* Rows see a range in common, and each some keys before and after it; unless that is all they see, it has whole pairs. */

@@ -87,6 +87,7 @@ int main(void) {
         attention_small_suite,
         attention_layer_suite,
         attention_dots_suite,
+        attention_heads_suite,
         kv_cache_suite,
         kv_channels_suite,
         options_suite,
