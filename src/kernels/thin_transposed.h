@@ -59,7 +59,7 @@ INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const str
     return ahead;
 }
 
-INLINE void thin_square(const enum heed_type type, const int rows, const void *b, int64_t ldb, const float *a, int64_t lda,
+INLINE void thin_square(const enum heed_type type, const int rows, const void *b, int64_t ldb, const struct tile_rows *a,
                         vf acc[SQUARE_ROWS]) {
     vf r[VF_LANES];
     if (type == HEED_BF16)
@@ -68,7 +68,7 @@ INLINE void thin_square(const enum heed_type type, const int rows, const void *b
         turn_elements(type, b, ldb, 0, VF_LANES, VF_LANES, r);
     UNROLL for (int p = 0; p < turn_step(type, INT64_MAX); p++) {
         const vf column = type == HEED_BF16 ? v_bf16(v_bits(r[p / 2]), p % 2) : r[p];
-        UNROLL for (int i = 0; i < rows; i++) acc[i] = v_chain_at(acc[i], a + i * lda + p, column);
+        UNROLL for (int i = 0; i < rows; i++) acc[i] = v_chain_at(acc[i], tile_row(a, i) + p, column);
     }
 }
 
@@ -78,13 +78,17 @@ INLINE void thin_squares(const enum heed_type type, const int rows, const struct
     const int64_t pieces = ceil_div(type_span(type, product->k), PIECE_BYTES);
     const int64_t piece = round_up(ceil_div(product->k, pieces), step);
     const void *b = type_at(type, product->b, j * product->ldb);
+    struct tile_rows a;
     vf acc[SQUARE_ROWS];
+    tile_rows_begin(rows, &a, product->a, product->lda);
     UNROLL for (int i = 0; i < rows; i++) acc[i] = product->continues ? v_load(product->c + i * product->ldc + j) : v_zero();
     for (int64_t p = 0; p < k;) {
         const int64_t end = min_i64(p + piece, k);
         struct thin_pieces ahead = thin_pieces_after(type, product, j, p, piece);
         NO_UNROLL for (; p < end; p += step) {
-            thin_square(type, rows, type_at(type, b, p), product->ldb, product->a + p, product->lda, acc);
+            thin_square(type, rows, type_at(type, b, p), product->ldb, &a, acc);
+            tile_rows_advance(rows, &a, step);
+            tile_rows_pin(rows, &a);
             thin_fetch_pieces(&ahead, larger(1, lines));
         }
     }
