@@ -28,6 +28,7 @@ const Shape brief_bf16_shapes[] = {{67, 130, 100}, {1, 300, 200}};
 struct Types {
     heed_type a, b;
     heed_compute compute;
+    bool transposed = false; /* b as checkpoints have weights, one output after another */
 };
 const Types floats = {HEED_F32, HEED_F32, HEED_COMPUTE_F32}, weights_of_bf16 = {HEED_F32, HEED_BF16, HEED_COMPUTE_F32},
             both_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_F32}, pairs_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16},
@@ -37,6 +38,10 @@ const Types floats = {HEED_F32, HEED_F32, HEED_COMPUTE_F32}, weights_of_bf16 = {
 const Shape weight_shapes[] = {{1, 4096, 4096}, {8, 4096, 4096}, {512, 768, 768}};
 const Shape brief_weight_shapes[] = {{67, 130, 128}, {1, 300, 192}};
 const heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+/* Few rows, with weights as checkpoints have them. */
+const Shape checkpoint_shapes[] = {{1, 4096, 4096}, {4, 4096, 4096}, {1, 4096, 11008}};
+const Shape brief_checkpoint_shapes[] = {{1, 300, 200}};
+const heed_type checkpoint_types[] = {HEED_F32, HEED_BF16};
 const int64_t layers_bytes = INT64_C(256) << 20;
 
 bool has_blocks(heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
@@ -98,7 +103,7 @@ class Gemm : public Work {
         gemm_.m = shape.m, gemm_.n = shape.n, gemm_.k = shape.k;
         gemm_.alpha = 1;
         gemm_.a = a_.data(), gemm_.lda = shape.k;
-        gemm_.transpose_b = is_of_bytes(types.b); /* as checkpoints have weights */
+        gemm_.transpose_b = types.transposed;
         gemm_.b = b_.data(), gemm_.ldb = gemm_.transpose_b ? shape.k : shape.n;
         if (types.b == HEED_I8) {
             scales_.fill(1.0f / 128, 3);
@@ -164,7 +169,7 @@ void add_shape(const Shape &shape, bool packed, Types types, const std::string &
     const std::string size = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
     Request request;
     request.group = "gemm";
-    request.shape = size + (packed ? "_packed" : "_plain");
+    request.shape = size + (packed ? "_packed" : types.transposed && !is_of_bytes(types.b) ? "_transposed" : "_plain");
     request.flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
     request.dtype = name_of(types);
     request.bytes = static_cast<double>(bytes_of(types.a, shape.m * shape.k) + bytes_of(types.b, shape.k * shape.n) +
@@ -172,7 +177,7 @@ void add_shape(const Shape &shape, bool packed, Types types, const std::string &
     if (shape.m == 3)
         request.figure = Figure::time;
     int64_t layers = 1;
-    if (shape.m == 1 && is_of_bytes(types.b)) {
+    if (shape.m <= 4 && types.transposed) {
         layers = layers_bytes / bytes_of(types.b, shape.k * shape.n) + 1;
         request.working_set = static_cast<double>(layers_bytes);
         request.figure = Figure::bytes;
@@ -209,7 +214,10 @@ void add_gemm(const Plan &plan) {
             for (const Shape &shape : plan.brief ? list(brief_weight_shapes) : list(weight_shapes))
                 for (heed_type type : weight_types)
                     for (bool packed : {false, true})
-                        add_shape(shape, packed, {HEED_F32, type, HEED_COMPUTE_F32}, isa, threads);
+                        add_shape(shape, packed, {HEED_F32, type, HEED_COMPUTE_F32, true}, isa, threads);
+            for (const Shape &shape : plan.brief ? list(brief_checkpoint_shapes) : list(checkpoint_shapes))
+                for (heed_type type : checkpoint_types)
+                    add_shape(shape, false, {HEED_F32, type, HEED_COMPUTE_F32, true}, isa, threads);
         }
     for (int threads : plan.threads)
         add_dots(plan, threads);
