@@ -110,12 +110,12 @@ static int64_t choose_splits(const struct attention_plan *plan, int64_t rows) {
 }
 
 /* A head alone would read a piece of each token: with 8 heads of 128 floats side by side memory gives them at 0.75 of its rate, in
- * turn at 0.9, and decoding takes 0.62 of the time, of two threads 0.73, from L3 0.8. */
+ * turn at 0.9, and decoding takes 0.62 of the time, of two threads 0.73, from L3 0.8.  most: with any strides. */
 static int64_t choose_beside(const struct attention_plan *plan, bool most) {
     const struct heed_attention *request = plan->request;
     const int64_t heads = request->num_kv_heads;
     const bool far_apart = request->key.head_stride >= request->key.token_stride;
-    if (!plan->is_thin || request->cache || request->relative.table || (far_apart && !most))
+    if (!plan->is_thin || plan->chunks == 1 || request->cache || request->relative.table || (far_apart && !most))
         return 1;
     return max_i64(1, min_i64(min_i64(heads, HEED_HEADS_BESIDE), plan->splits > 1 ? heads : plan->heads / plan->most_workers));
 }

@@ -37,7 +37,7 @@ INLINE void thin_fetch_pieces(struct thin_pieces *pieces, int lines) {
 INLINE uintptr_t thin_row(const enum heed_type type, const struct heed_thin_product *product, int row, int64_t *step) {
     *step = row < product->columns ? type_span(type, product->ldb) : product->next_step;
     const uintptr_t first = (uintptr_t)(row < product->columns ? product->b : product->next);
-    return first ? first + (uintptr_t)((row < product->columns ? row : row - product->columns) * *step) : 0;
+    return first ? first + (uintptr_t)(row < product->columns ? row : row - product->columns) * (uintptr_t)*step : 0;
 }
 
 /* What is fetched beside the piece from element p on of rows from j on: their next one, or that of other rows. */
