@@ -155,10 +155,15 @@ const heed_exec scalar_exec = exec_of("scalar", 1);
 
 bool is_scalar(const std::string &isa) { return isa.compare(0, 6, "scalar") == 0; }
 
+bool computes(const std::string &isa, heed_compute compute) {
+    return isa == "amx" ? compute == HEED_COMPUTE_BF16_AMX : isa == "avx512bf16" ? compute == HEED_COMPUTE_BF16 : true;
+}
+
 std::vector<std::string> Plan::isas_on(int count) const {
     std::vector<std::string> chosen;
-    std::copy_if(isas.begin(), isas.end(), std::back_inserter(chosen),
-                 [&](const std::string &isa) { return isa != "amx" && (brief || count == 1 || !is_scalar(isa)); });
+    std::copy_if(isas.begin(), isas.end(), std::back_inserter(chosen), [&](const std::string &isa) {
+        return computes(isa, HEED_COMPUTE_F32) && (brief || count == 1 || !is_scalar(isa));
+    });
     return chosen;
 }
 

@@ -107,13 +107,12 @@ void add_compute(const Shape &shape, heed_compute compute, const std::string &is
     add(request, isa, 1);
 }
 
-/* Those of the table `amx` alone are AMX's; other kernels are the ones of avx512. */
 void add_computes(const Plan &plan) {
     const std::vector<Shape> shapes = plan.brief ? brief_shapes() : prefill({512, 1024, 2048, 4096});
     for (const std::string &isa : plan.isas)
         for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : shapes)
             for (heed_compute compute : {HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX})
-                if (shape.queries > 1 && (isa != "amx" || compute == HEED_COMPUTE_BF16_AMX))
+                if (shape.queries > 1 && computes(isa, compute))
                     add_compute(shape, compute, isa);
 }
 

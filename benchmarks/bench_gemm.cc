@@ -190,12 +190,13 @@ void add_shape(const Shape &shape, bool packed, Types types, const std::string &
 
 template <size_t n> std::vector<Shape> list(const Shape (&shapes)[n]) { return {shapes, shapes + n}; }
 
-/* On AMX, and on what stands in for it. */
-void add_dots(const Plan &plan, int threads) {
+/* Products of both kinds of bf16: by their instructions, and by what stands in for these. */
+void add_products_of_bf16(const Plan &plan, int threads) {
     for (const std::string &isa : plan.isas)
         for (const Shape &shape : plan.brief ? list(brief_bf16_shapes) : list(bf16_shapes))
-            if (!is_scalar(isa))
-                add_shape(shape, true, dots_of_bf16, isa, threads);
+            for (Types types : {pairs_of_bf16, dots_of_bf16})
+                if (!is_scalar(isa) && computes(isa, types.compute))
+                    add_shape(shape, true, types, isa, threads);
 }
 
 } // namespace
@@ -209,7 +210,7 @@ void add_gemm(const Plan &plan) {
             if (is_scalar(isa))
                 continue;
             for (const Shape &shape : plan.brief ? list(brief_bf16_shapes) : list(bf16_shapes))
-                for (Types types : {weights_of_bf16, both_of_bf16, pairs_of_bf16})
+                for (Types types : {weights_of_bf16, both_of_bf16})
                     add_shape(shape, true, types, isa, threads);
             for (const Shape &shape : plan.brief ? list(brief_weight_shapes) : list(weight_shapes))
                 for (heed_type type : weight_types)
@@ -220,7 +221,7 @@ void add_gemm(const Plan &plan) {
                     add_shape(shape, false, {HEED_F32, type, HEED_COMPUTE_F32, true}, isa, threads);
         }
     for (int threads : plan.threads)
-        add_dots(plan, threads);
+        add_products_of_bf16(plan, threads);
 }
 
 } // namespace bench

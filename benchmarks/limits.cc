@@ -26,6 +26,9 @@ const limit_probe *const probes[] = {
 #if HEED_HAVE_AVX512
     &limit_avx512,
 #endif
+#if HEED_HAVE_AVX512BF16
+    &limit_avx512bf16,
+#endif
 #if HEED_HAVE_AMX
     &limit_amx,
 #endif

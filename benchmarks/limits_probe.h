@@ -26,7 +26,7 @@ struct limit_probe {
     void (*stream)(void *to, const void *from, int64_t bytes);
 };
 
-extern const struct limit_probe limit_scalar, limit_scalarfma, limit_avx2, limit_avx512, limit_amx, limit_neon;
+extern const struct limit_probe limit_scalar, limit_scalarfma, limit_avx2, limit_avx512, limit_avx512bf16, limit_amx, limit_neon;
 
 #ifdef __cplusplus
 }

@@ -92,8 +92,8 @@ struct attention_plan {
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
     bool is_thin;                       /* few rows, all of a head in one block */
     bool pack_keys, pack_values;
-    bool pairs;                          /* products of bf16 pairs: queries, keys, weights and values are arranged for them */
-    const struct heed_dots *dots;        /* products in HEED_COMPUTE_BF16_AMX; NULL: another kind */
+    bool pairs;                          /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
+    const struct heed_dots *dots;        /* what makes products, if factors are arranged for it */
     int64_t value_panel;                 /* floats of 64 columns of a chunk's values, as dots have them */
     int64_t depth;                       /* of queries and keys, as the kernels see them: floats */
     int subrows;                         /* rows that are computed at once: SUBROWS, or more where a tile has more */

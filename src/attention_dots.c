@@ -1,7 +1,7 @@
-/* The products of a block in HEED_COMPUTE_BF16_AMX, whose factors are arranged as the table's dots have them: queries and weights
- * as rows of a, keys and values as panels of b.
+/* The products of a block whose factors are arranged as the table's dots have them, in HEED_COMPUTE_BF16_AMX or in pairs: queries
+ * and weights as rows of a, keys and values as panels of b.
  *
- * Products take a sixth of what the exponentials of their scores do, so everything else counts: keys and values are arranged
+ * By AMX products take a sixth of what the exponentials of their scores do, so everything else counts: keys and values are arranged
  * once for all rows of the block, and a row's keys are not looked for one by one.  What a row does not see has a weight of 0, which
  * changes nothing unless the value is infinite or NaN; then rows are multiplied apart. */
 #include <string.h>
@@ -102,8 +102,10 @@ void heed_block_arrange_values(const struct attention_block *block) { load_value
 void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     const struct heed_dots *dots = plan->dots;
-    struct heed_dot_tile tile = {
-        .columns = dots->tile_columns, .k = plan->depth * dots->elements, .lda = plan->depth, .ldsums = HEED_CHUNK};
+    struct heed_dot_tile tile = {.columns = dots->tile_columns,
+                                 .k = round_up(plan->request->head_dim, dots->depth),
+                                 .lda = plan->depth,
+                                 .ldsums = HEED_CHUNK};
     for (int at = block->begins[0] / dots->tile_columns * dots->tile_columns; at < block->ends[rows - 1];
          at += dots->tile_columns) {
         tile.b = key_panel(block, at) + at % HEED_PANEL * dots->b_step;

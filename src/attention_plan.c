@@ -58,7 +58,7 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     plan->key_type = request->cache ? request->cache->key_type : request->key.type;
     plan->value_type = request->cache ? request->cache->value_type : request->value.type;
-    plan->is_thin = !plan->dots && is_thin(plan, rows) &&
+    plan->is_thin = request->compute != HEED_COMPUTE_BF16_AMX && is_thin(plan, rows) &&
                     !(plan->pairs && (must_be_rounded(plan->key_type) || must_be_rounded(plan->value_type)));
     plan->pack_keys = !plan->is_thin;
     if (request->cache) {
@@ -76,9 +76,10 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
 }
 
 /* Columns of outputs come in whole panels then, as sums of tiles do. */
-static void plan_dots(struct attention_plan *plan) {
+static void plan_dots(struct attention_plan *plan, const struct heed_dots *dots) {
     const struct heed_attention *request = plan->request;
-    const struct heed_dots *dots = plan->dots = heed_kernels_dots(plan->kernels);
+    plan->dots = dots;
+    plan->pairs = false;
     plan->subrows = (int)max_i64(dots->tile_rows, HEED_ATTENTION_SUBROWS / dots->tile_rows * dots->tile_rows);
     plan->depth = round_up(request->head_dim, HEED_DOT) / dots->elements;
     plan->value_panel = round_up(plan->chunk_keys, HEED_DOT) * HEED_PANEL / dots->elements;
@@ -254,9 +255,10 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     plan->pairs = request->compute == HEED_COMPUTE_BF16;
     plan->depth = plan->pairs ? round_up(request->head_dim, 2) : request->head_dim;
     plan->subrows = HEED_ATTENTION_SUBROWS;
-    if (request->compute == HEED_COMPUTE_BF16_AMX)
-        plan_dots(plan);
     plan_memory_access(plan, rows);
+    const struct heed_dots *dots = heed_kernels_dots(kernels, request->compute);
+    if (dots && !plan->is_thin)
+        plan_dots(plan, dots);
     if ((plan->pairs && !plan->is_thin) || plan->dots)
         plan->pack_keys = plan->pack_values = true;
     plan_scores(plan);

@@ -1,4 +1,4 @@
-/* Where 512-bit vectors do not pay: the only place that says so.
+/* Where 512-bit vectors do not pay, nor products of bf16 pairs: the only place that says so.
  *
  * heed's time is fused multiply-adds.  With 512-bit vectors a core does as many as with 256-bit ones, or twice as many, with half
  * the instructions, twice the registers and larger tiles.  So they pay wherever the clock stays.
@@ -14,7 +14,11 @@
  * a quarter fewer cycles (Gold 5120: 2.2 and 1.6 GHz).  These take AVX2.
  *
  * CPUID does not tell the number of units, so the model's name must; BLIS chooses its Haswell kernels by the same names.  In
- * virtual machines without a name, units are taken to be two: a wrong guess costs a quarter, the other one half of the speed. */
+ * virtual machines without a name, units are taken to be two: a wrong guess costs a quarter, the other one half of the speed.
+ *
+ * vdpbf16ps multiplies a pair where fma multiplies a float, and so twice as much where it is as quick: Zen 4 and 5, and Cooper
+ * Lake, where IREE measured twice the speed of floats (its pull request 15089).  Intel's later CPUs, which have AMX for that,
+ * take 4.1 times as long for it as for fma (Emerald Rapids, 24 chains: 0.73 ns and 0.18), so there pairs are floats. */
 #include "cpu_policy.h"
 
 #include <stddef.h>
@@ -40,5 +44,6 @@ bool heed_x86_costly_by_brand(unsigned family, unsigned model) { return family =
 unsigned heed_x86_costly(unsigned family, unsigned model, const char *brand) {
     const bool slow = heed_x86_costly_by_brand(family, model) && names_any(brand, one_unit, sizeof one_unit / sizeof *one_unit) &&
                       !names_any(brand, two_units, sizeof two_units / sizeof *two_units);
-    return slow ? HEED_CPU_AVX512 : 0;
+    const bool slow_pairs = family == INTEL_FAMILY && model != SKYLAKE_SERVER;
+    return (slow ? HEED_CPU_AVX512 : 0) | (slow_pairs ? HEED_CPU_AVX512_BF16 : 0);
 }

@@ -10,13 +10,16 @@
 #include "cpu.h"
 #include "error.h"
 
-extern const struct heed_kernels heed_kernels_amx, heed_kernels_avx512, heed_kernels_avx2, heed_kernels_neon,
-    heed_kernels_scalarfma, heed_kernels_scalar;
+extern const struct heed_kernels heed_kernels_amx, heed_kernels_avx512bf16, heed_kernels_avx512, heed_kernels_avx2,
+    heed_kernels_neon, heed_kernels_scalarfma, heed_kernels_scalar;
 
 /* Best first.  The only place where the library asks what configure found. */
 static const struct heed_kernels *const compiled[] = {
 #if HEED_HAVE_AMX
     &heed_kernels_amx,
+#endif
+#if HEED_HAVE_AVX512BF16
+    &heed_kernels_avx512bf16,
 #endif
 #if HEED_HAVE_AVX512
     &heed_kernels_avx512,
@@ -36,20 +39,22 @@ enum { COMPILED = sizeof compiled / sizeof *compiled };
 
 const struct heed_kernels *heed_kernels_compiled(int index) { return index < COMPILED ? compiled[index] : NULL; }
 
+/* Those that do not pay come behind the next one that does. */
 const struct heed_kernels *heed_kernels_usable_with(unsigned features, unsigned costly, int index) {
-    const struct heed_kernels *late = NULL; /* does not pay: comes behind the next one that does */
-    for (int i = 0; i < COMPILED; i++) {
+    const struct heed_kernels *late[COMPILED];
+    for (int i = 0, held = 0; i < COMPILED; i++) {
         if (compiled[i]->requires & ~features)
             continue;
         if (compiled[i]->requires & costly) {
-            late = compiled[i];
+            late[held++] = compiled[i];
             continue;
         }
-        if (index-- == 0)
+        if (index == 0)
             return compiled[i];
-        if (late && index-- == 0)
-            return late;
-        late = NULL;
+        if (index <= held)
+            return late[index - 1];
+        index -= 1 + held;
+        held = 0;
     }
     return NULL;
 }
@@ -94,7 +99,11 @@ enum heed_status heed_kernels_for(const struct heed_exec *exec, const struct hee
     return status;
 }
 
-const struct heed_dots *heed_kernels_dots(const struct heed_kernels *kernels) {
+const struct heed_dots *heed_kernels_dots(const struct heed_kernels *kernels, enum heed_compute compute) {
+    if (compute == HEED_COMPUTE_BF16)
+        return kernels->pairs;
+    if (compute != HEED_COMPUTE_BF16_AMX)
+        return NULL;
     const struct heed_dots *dots = kernels->dots;
     return dots->permitted && !dots->permitted() ? dots->otherwise->dots : dots;
 }

@@ -109,6 +109,7 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
     const bool cached = request->cache != NULL;
     const bool typed = request->query.type != HEED_F32 || plan->key_type != HEED_F32 || plan->value_type != HEED_F32 ||
                        request->output.type != HEED_F32;
+    const bool amx = request->compute == HEED_COMPUTE_BF16_AMX;
     const struct reason reasons[] = {
         {plan->most_workers == 1, "workers: one, for there is no other or so little work would not pay for waking it"},
         {plan->most_workers > 1 && plan->workers == 1, "workers: one for the lengths planned, more for longer ones"},
@@ -117,9 +118,10 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
         {plan->is_thin, "rows: few, so memory is the limit: keys and values are read once, in order, and fetched ahead"},
         {!cached && !plan->pack_keys, "keys: rows are transposed as they are read"},
         {plan->pairs, "products: of bf16 pairs, into which queries, keys, weights and values are rounded and packed"},
-        {plan->dots && plan->dots->elements > 1,
-         "products: by AMX, for which queries, keys, weights and values are rounded and arranged"},
-        {plan->dots && plan->dots->elements == 1, "products: in sums of 32 as AMX makes them, by multiply-adds"},
+        {plan->dots && !amx,
+         "products: of bf16 pairs by one instruction, for which queries, keys, weights and values are arranged"},
+        {amx && plan->dots->elements > 1, "products: by AMX, for which queries, keys, weights and values are rounded and arranged"},
+        {amx && plan->dots->elements == 1, "products: in sums of 32 as AMX makes them, by multiply-adds"},
         {!cached && plan->pack_keys, "keys: rows are packed into panels of 64, once for each block and chunk"},
         {cached && plan->pack_keys,
          "keys: panels of the cache are widened, or narrow ones put side by side, once for each block and chunk"},
@@ -137,6 +139,10 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
         {request->mass.data != NULL, "mass: scores are computed a second time, when the sums of all rows are known"},
     };
     append_reasons(text, reasons, sizeof reasons / sizeof *reasons);
+}
+
+static const char *compute_name(enum heed_compute compute) {
+    return compute == HEED_COMPUTE_BF16_AMX ? "bf16_amx" : compute == HEED_COMPUTE_BF16 ? "bf16" : "f32";
 }
 
 static void explain(struct text *text, const struct heed_plan *plan, const struct heed_kernels *kernels) {
@@ -157,7 +163,7 @@ static void explain(struct text *text, const struct heed_plan *plan, const struc
     append(text, "  \"types\": {\"query\": \"%s\", \"key\": \"%s\", \"value\": \"%s\", \"output\": \"%s\"},\n",
            type_name(request->query.type), type_name(made.key_type), type_name(made.value_type),
            request->output.data ? type_name(request->output.type) : "none"); /* whose type may then be any number */
-    append(text, "  \"compute\": \"%s\",\n", made.dots ? "bf16_amx" : made.pairs ? "bf16" : "f32");
+    append(text, "  \"compute\": \"%s\",\n", compute_name(request->compute));
     append_work(text, &made);
     append_why(text, &made);
     append(text, "}\n");

@@ -330,13 +330,15 @@ static bool run_task(void *context, int64_t task, int worker) {
     return done;
 }
 
-static bool is_of_dots(const struct heed_gemm *request) {
-    return request->compute == HEED_COMPUTE_BF16_AMX && heed_gemm_reads_ab(request);
+/* Few rows of pairs wait for memory, and are multiplied as it is read. */
+static bool is_of_dots(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    return heed_kernels_dots(kernels, request->compute) && heed_gemm_reads_ab(request) &&
+           !(request->compute == HEED_COMPUTE_BF16 && heed_gemm_is_thin(request, kernels));
 }
 
 static int64_t workspace_floats(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                 const struct heed_kernels *kernels) {
-    if (is_of_dots(request))
+    if (is_of_dots(request, kernels))
         return heed_gemm_dots_floats(request, exec, kernels);
     const struct gemm_run run = heed_gemm_plan(request, epilogue, exec, kernels);
     return run.workers * run.worker_floats;
@@ -344,7 +346,7 @@ static int64_t workspace_floats(const struct heed_gemm *request, const struct he
 
 static enum heed_status plan_and_run(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
                                      const struct heed_exec *exec, const struct heed_kernels *kernels, float *workspace) {
-    if (is_of_dots(request))
+    if (is_of_dots(request, kernels))
         return heed_gemm_dots(request, epilogue, exec, kernels, workspace);
     struct gemm_run run = heed_gemm_plan(request, epilogue, exec, kernels);
     run.workspace = workspace;

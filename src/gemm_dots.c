@@ -1,4 +1,5 @@
-/* heed_gemm in HEED_COMPUTE_BF16_AMX: dots of a table's own kind, by AMX or by what stands in for it.
+/* heed_gemm by dots: in HEED_COMPUTE_BF16_AMX, by AMX or by what stands in for it, and in HEED_COMPUTE_BF16 where an instruction
+ * multiplies pairs.
  *
  * AMX multiplies 16 times as fast as fma but reads memory no faster, so factors are to be arranged once and used often: of a as
  * many rows as take some MiB, by all workers together; then each task goes through blocks of b of 256 columns, which half of L2
@@ -85,8 +86,11 @@ static void plan_blocks(struct dots_run *run) {
 
 static struct dots_run plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                             const struct heed_kernels *kernels) {
-    struct dots_run run = {
-        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .dots = heed_kernels_dots(kernels)};
+    struct dots_run run = {.request = request,
+                           .epilogue = epilogue,
+                           .exec = exec,
+                           .kernels = kernels,
+                           .dots = heed_kernels_dots(kernels, request->compute)};
     run.k = round_up(request->k, HEED_DOT);
     plan_blocks(&run);
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)run.k / run.dots->elements;
@@ -104,7 +108,7 @@ static void load_transposed(const struct dots_run *run, int64_t row, int64_t row
         const int64_t k = min_i64(HEED_PANEL, request->k - p);
         run->kernels->pack_transposed(type_at(request->a_type, request->a, p * request->lda + row), request->a_type, request->lda,
                                       rows, (int)k, scratch);
-        run->dots->load_a(scratch, HEED_F32, HEED_PANEL, rows, k, to + p * run->dots->a_step, row_floats(run));
+        run->dots->load_a(scratch, HEED_F32, HEED_PANEL, rows, k, to + p / HEED_DOT * run->dots->a_dot, row_floats(run));
     }
 }
 
@@ -168,8 +172,8 @@ static void multiply_strip(const struct dots_block *block, int64_t i, int64_t ro
     const struct dots_run *run = block->run;
     const struct heed_dots *dots = run->dots;
     struct heed_dot_tile tile = {.rows = (int)rows,
-                                 .k = block->k,
-                                 .a = run->a + (block->row + i) * row_floats(run) + block->start * dots->a_step,
+                                 .k = min_i64(block->k, round_up(run->request->k, dots->depth) - block->start),
+                                 .a = run->a + (block->row + i) * row_floats(run) + block->start / HEED_DOT * dots->a_dot,
                                  .lda = row_floats(run),
                                  .continues = block->start > 0,
                                  .ldsums = LD_SUMS};

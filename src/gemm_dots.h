@@ -1,5 +1,5 @@
-/* Products in HEED_COMPUTE_BF16_AMX, of factors that there are (heed_gemm_reads_ab).  Floats of workspace, and the product in it.
- */
+/* Products of a kind for which the table has dots (heed_kernels_dots), of factors that there are (heed_gemm_reads_ab).  Floats of
+ * workspace, and the product in it. */
 #ifndef HEED_GEMM_DOTS_H
 #define HEED_GEMM_DOTS_H
 

@@ -20,7 +20,7 @@ enum {
     HEED_STREAMED_ROW = 8192, /* floats that are made on the stack before they are stored past the caches */
     HEED_SUM_LANES = 16,      /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 8,
-    HEED_DOT = 32, /* elements that a sum of HEED_COMPUTE_BF16_AMX takes in at a time */
+    HEED_DOT = 32, /* elements of k that dots have together; a sum of HEED_COMPUTE_BF16_AMX takes in as many at a time */
     HEED_LINE = 16 /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
 };
 
@@ -239,7 +239,7 @@ struct heed_activation_row {
 };
 
 /* A tile of sums of dots: sums[i][j], from what it is if `continues`, else from 0, takes in a's row i times b's column j for p =
- * 0..k-1, as load_a and load_b arrange them; k is a multiple of HEED_DOT.  lda: floats from a row to the next.  Of a, b and sums
+ * 0..k-1, as load_a and load_b arrange them; k is a multiple of `depth`.  lda: floats from a row to the next.  Of a, b and sums
  * all that a whole tile would have may be read, and of sums written; what is beyond rows and columns may be anything.
  * Advice: for each HEED_DOT of k next_lines cache lines from `next` on, one after another, are fetched into L2, and of what will
  * be written of next_c, of as many rows and columns, ldnext_c bytes apart, next_c_rows rows. */
@@ -272,15 +272,18 @@ struct heed_dots_callers {
     uint8_t tile_configuration[64];
 };
 
-/* Products in HEED_COMPUTE_BF16_AMX: a sum takes in HEED_DOT elements of k at a time, sum + (even + odd), where even and odd are
- * chains by fma from 0 over those at even and at odd places.  heed_fp_flush is on.
+/* Products of factors that are arranged for them.  In HEED_COMPUTE_BF16_AMX a sum takes in HEED_DOT elements of k at a time, sum +
+ * (even + odd), where even and odd are chains by fma from 0 over those at even and at odd places; in HEED_COMPUTE_BF16 a pair.
+ * heed_fp_flush is on.
  *
- * Factors are rounded to bf16, elements below 2^-126 being 0, and arranged as tile has them, zeros up to a multiple of HEED_DOT
- * included: row i of a, a multiple of tile_rows, is at i * lda, from p on at p * a_step, where lda is k / elements; panels of b,
- * HEED_PANEL / elements floats for each p, have column j, a multiple of tile_columns, at j * b_step. */
+ * Factors are rounded to bf16, elements below 2^-126 (AMX: of both, pairs: of a) being 0, and arranged as tile has them, zeros up
+ * to a multiple of HEED_DOT included: row i of a, a multiple of tile_rows, is at i * lda, from p on, a multiple of HEED_DOT, at p /
+ * HEED_DOT * a_dot, where lda is k / elements, k such a multiple; panels of b, HEED_PANEL / elements floats for each p, have column
+ * j, a multiple of tile_columns, at j * b_step. */
 struct heed_dots {
     int elements; /* of a factor, in the place of a float: 1, or 2 */
-    int a_step, b_step;
+    int depth;    /* of k, taken in at a time */
+    int a_dot, b_step;
     int tile_rows, tile_columns; /* tile_columns divides HEED_PANEL */
     /* Whether the operating system lets this process use the tiles: if not, the dots of `otherwise` do.  NULL: it does. */
     bool (*permitted)(void);
@@ -334,7 +337,8 @@ struct heed_kernels {
     void (*pair_rows)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, bool odd, float *y, int64_t ldy);
 
     void (*gemm_tile)(const struct heed_gemm_tile *tile);
-    const struct heed_dots *dots;
+    const struct heed_dots *dots;  /* for HEED_COMPUTE_BF16_AMX */
+    const struct heed_dots *pairs; /* for HEED_COMPUTE_BF16; NULL: pairs are two floats, and products of these have their bits */
     void (*finish_products)(const struct heed_finish_products *products);
     void (*gemm_small)(const struct heed_gemm_small *product);
     void (*score_panel)(const struct heed_score_panel *panel);

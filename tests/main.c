@@ -22,7 +22,7 @@ static bool is_usable(const char *name) {
 }
 
 static void print_tables(void) {
-    static const char *const known[] = {"amx", "avx512", "avx2", "scalarfma", "neon", "scalar"};
+    static const char *const known[] = {"amx", "avx512bf16", "avx512", "avx2", "scalarfma", "neon", "scalar"};
     printf("seed %" PRIu64 "%s, CPU features: %s\n", test_seed(), test_quick() ? " (quick)" : "", heed_cpu_feature_names());
     if (!masked_loads_are_exact())
         puts("guard pages begin 256 bytes late: this emulator loads masked-out lanes");
@@ -30,7 +30,7 @@ static void print_tables(void) {
         bool compiled = false;
         for (int j = 0; heed_kernels_compiled(j); j++)
             compiled |= strcmp(heed_kernels_compiled(j)->name, known[i]) == 0;
-        printf("table %-9s %s\n", known[i],
+        printf("table %-10s %s\n", known[i],
                is_usable(known[i]) ? "tested"
                : compiled          ? "NOT TESTED: this CPU cannot run it"
                                    : "NOT TESTED: not in this build");

@@ -82,7 +82,7 @@ static bool is_usable(const char *name) {
 }
 
 START_TEST(test_dispatch_of_tables_that_are_not_here) {
-    static const char *const known[] = {"amx", "avx512", "avx2", "scalarfma", "neon"};
+    static const char *const known[] = {"amx", "avx512bf16", "avx512", "avx2", "scalarfma", "neon"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!is_usable(known[i]))
             ck_assert_msg(in_child(known[i], expect_refused) == 0, "HEED_ISA=%s", known[i]);
@@ -136,6 +136,7 @@ START_TEST(test_dispatch_tables_are_sane) {
         ck_assert_msg(HEED_PANEL % t->dots->tile_columns == 0, "%s: dots of %d columns", t->name, t->dots->tile_columns);
         ck_assert(!t->dots->permitted ||
                   (t->dots->otherwise && !t->dots->otherwise->dots->permitted && !(t->dots->otherwise->requires & ~t->requires)));
+        ck_assert_msg(!t->pairs || HEED_PANEL % t->pairs->tile_columns == 0, "%s: pairs", t->name);
         if (!(t->requires & ~features))
             ck_assert_ptr_eq(heed_kernels_usable_with(features, 0, usable++), t);
     }
@@ -145,21 +146,28 @@ START_TEST(test_dispatch_tables_are_sane) {
 }
 END_TEST
 
-/* A table that does not pay comes right behind the next one, and nothing else moves. */
-START_TEST(test_dispatch_of_costly_vectors) {
-    const struct heed_kernels *t, *avx512 = NULL;
-    int position = 0, next = 0;
-    for (int i = 0; (t = heed_kernels_compiled(i)); i++)
-        if (t->requires & HEED_CPU_AVX512)
-            avx512 = t; /* the last of them: processors with AMX are others */
+/* Tables that do not pay come right behind the next one that does, and nothing else moves. */
+static void check_order(unsigned costly) {
+    const struct heed_kernels *t, *late[8];
+    int position = 0, held = 0;
     for (int i = 0; (t = heed_kernels_compiled(i)); i++) {
-        if (t->requires & HEED_CPU_AVX512)
+        if (t->requires & costly) {
+            late[held++] = t;
             continue;
-        ck_assert_ptr_eq(heed_kernels_usable_with(~0u, HEED_CPU_AVX512, position++), t);
-        if (avx512 && next++ == 0)
-            ck_assert_ptr_eq(heed_kernels_usable_with(~0u, HEED_CPU_AVX512, position++), avx512);
+        }
+        ck_assert_ptr_eq(heed_kernels_usable_with(~0u, costly, position++), t);
+        for (int j = 0; j < held; j++)
+            ck_assert_ptr_eq(heed_kernels_usable_with(~0u, costly, position++), late[j]);
+        held = 0;
     }
-    ck_assert_ptr_null(heed_kernels_usable_with(~0u, HEED_CPU_AVX512, position));
+    ck_assert_ptr_null(heed_kernels_usable_with(~0u, costly, position));
+}
+
+START_TEST(test_dispatch_of_costly_tables) {
+    check_order(0);
+    check_order(HEED_CPU_AVX512);
+    check_order(HEED_CPU_AVX512_BF16);
+    check_order(HEED_CPU_AVX512 | HEED_CPU_AVX512_BF16);
     ck_assert_uint_eq(heed_cpu_costly() & ~heed_cpu_features(), 0);
 }
 END_TEST
@@ -168,27 +176,34 @@ START_TEST(test_dispatch_policy) {
     static const struct {
         unsigned family, model;
         const char *brand;
-        bool pays;
+        bool pays, pairs_pay;
     } cpus[] = {
-        {6, 85, "Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", true},
-        {6, 85, "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz", true},
-        {6, 85, "Intel(R) Xeon(R) Gold 5120 CPU @ 2.20GHz", false},
-        {6, 85, "Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz", true},
-        {6, 85, "Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", false},
-        {6, 85, "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", true},
-        {6, 85, "Intel(R) Xeon(R) Gold 5320H CPU @ 2.40GHz", true},
-        {6, 85, "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", false},
-        {6, 85, "Intel(R) Xeon(R) Bronze 3104 CPU @ 1.70GHz", false},
-        {6, 85, "Intel(R) Xeon(R) D-2146NT CPU @ 2.30GHz", false},
-        {6, 85, "Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", true},
-        {6, 85, "Intel Xeon Processor (Skylake, IBRS)", true},
-        {6, 85, "", true},
-        {6, 106, "Intel(R) Xeon(R) Silver 4310 CPU @ 2.10GHz", true},
-        {6, 140, "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", true},
-        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true},
+        {6, 85, "Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", true, true},
+        {6, 85, "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz", true, true},
+        {6, 85, "Intel(R) Xeon(R) Gold 5120 CPU @ 2.20GHz", false, true},
+        {6, 85, "Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz", true, true},
+        {6, 85, "Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", false, true},
+        {6, 85, "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", true, true},
+        {6, 85, "Intel(R) Xeon(R) Gold 5320H CPU @ 2.40GHz", true, true},
+        {6, 85, "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", false, true},
+        {6, 85, "Intel(R) Xeon(R) Bronze 3104 CPU @ 1.70GHz", false, true},
+        {6, 85, "Intel(R) Xeon(R) D-2146NT CPU @ 2.30GHz", false, true},
+        {6, 85, "Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", true, true},
+        {6, 85, "Intel Xeon Processor (Skylake, IBRS)", true, true},
+        {6, 85, "", true, true},
+        {6, 106, "Intel(R) Xeon(R) Silver 4310 CPU @ 2.10GHz", true, false},
+        {6, 140, "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", true, false},
+        {6, 85, "Intel(R) Xeon(R) Gold 6328HL CPU @ 2.80GHz", true, true},
+        {6, 143, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", true, false},
+        {6, 207, "Intel(R) Xeon(R) Processor", true, false},
+        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true},
+        {26, 2, "AMD EPYC 9755 128-Core Processor", true, true},
     };
-    for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++)
-        ck_assert_msg((heed_x86_costly(cpus[i].family, cpus[i].model, cpus[i].brand) == 0) == cpus[i].pays, "%s", cpus[i].brand);
+    for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
+        const unsigned costly = heed_x86_costly(cpus[i].family, cpus[i].model, cpus[i].brand);
+        ck_assert_msg(!(costly & HEED_CPU_AVX512) == cpus[i].pays, "%s", cpus[i].brand);
+        ck_assert_msg(!(costly & HEED_CPU_AVX512_BF16) == cpus[i].pairs_pay, "%s: pairs", cpus[i].brand);
+    }
 }
 END_TEST
 
@@ -217,7 +232,7 @@ Suite *dispatch_suite(void) {
     tcase_add_test(tests, test_dispatch_by_exec);
     tcase_add_test(tests, test_dispatch_find);
     tcase_add_test(tests, test_dispatch_tables_are_sane);
-    tcase_add_test(tests, test_dispatch_of_costly_vectors);
+    tcase_add_test(tests, test_dispatch_of_costly_tables);
     tcase_add_test(tests, test_dispatch_policy);
     tcase_add_test(tests, test_dispatch_info);
     suite_add_tcase(suite, tests);

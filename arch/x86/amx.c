@@ -10,14 +10,9 @@
 
 #include "internal.h"
 #include "kernels.h"
-#include "kernels/types.h"
-#include "kernels/exp2.h"
-#include "kernels/sum16.h"
-#include "kernels/exp_fetch.h"
 
 /* A tile register: rows of as many pairs, or sums, 64 bytes. */
 enum { REGISTER = 16, ROW_BYTES = 64 };
-_Static_assert(HEED_DOT == 2 * REGISTER, "a row of a has whole dots");
 
 /* Linux lets a process have the registers when it asks, for their 8 KiB make every signal's frame larger: so not before the first
  * call that computes with them. */
@@ -55,82 +50,12 @@ static void end(const struct heed_dots_callers *callers) {
         _tile_release();
 }
 
-/* 32 elements, or the first n, as bf16 in their order. */
-INLINE __m512i load_dot(const enum heed_type type, const void *x, int64_t n) {
-    const void *upper = type_at(type, x, n > VF_LANES ? VF_LANES : 0);
-    if (type == HEED_BF16 && n >= HEED_DOT)
-        return _mm512_loadu_si512(x);
-    if (type == HEED_BF16) {
-        const __m256i low = v_load_half_n(x, n), high = v_load_half_n(upper, n - VF_LANES);
-        return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    }
-    return (__m512i)_mm512_cvtne2ps_pbh(load_type_n(type, upper, n - VF_LANES), load_type_n(type, x, n));
-}
+/* Rows of a stand 16 to a register, columns of b too. */
+enum { A_ROWS = REGISTER, B_ROW = REGISTER, B_COLUMNS = REGISTER * REGISTER };
+/* Elements below 2^-126 are 0 before they are rounded. */
+INLINE __m512i round_b(vf low, vf high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 
-/* A register of a for every 16 rows and HEED_DOT elements. */
-INLINE void load_a_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy) {
-    for (int64_t i = 0; i < rows; i++) {
-        const void *row = type_at(type, x, i * ldx);
-        float *to = y + i / REGISTER * REGISTER * ldy + i % REGISTER * REGISTER;
-        for (int64_t p = 0; p < k; p += HEED_DOT, to += REGISTER * REGISTER)
-            _mm512_storeu_si512(to, load_dot(type, type_at(type, row, p), k - p));
-    }
-}
-
-static void load_a(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy) {
-    WITH_TYPE(type, load_a_of(TYPE, x, ldx, rows, k, y, ldy));
-}
-
-/* Rows of b that are fetched ahead: 8 rows times 4096 x 4096 weights take 0.89 of the time. */
-enum { LOAD_AHEAD = 16 };
-
-/* A register of b for every HEED_DOT of k and 16 columns: pairs of rows, element by element. */
-INLINE void load_b_of(const enum heed_type type, const void *x, int64_t ldx, int64_t k, int columns, float *y) {
-    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4,
-                                         35, 3, 34, 2, 33, 1, 32, 0),
-                  high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-    const int64_t ahead = LOAD_AHEAD * type_span(type, ldx);
-    for (int64_t p = 0; p < round_up(k, HEED_DOT); p += 2) {
-        const void *even = type_at(type, x, min_i64(p, k - 1) * ldx), *odd = type_at(type, x, min_i64(p + 1, k - 1) * ldx);
-        float *to = y + p / HEED_DOT * HEED_DOT / 2 * HEED_PANEL + p % HEED_DOT / 2 * REGISTER;
-        for (int j = 0; j < columns; j += HEED_DOT, to += 2 * REGISTER * REGISTER) {
-            __builtin_prefetch((const char *)type_at(type, even, j) + ahead, 0, 3);
-            __builtin_prefetch((const char *)type_at(type, odd, j) + ahead, 0, 3);
-            const __m512i a = p < k ? load_dot(type, type_at(type, even, j), columns - j) : _mm512_setzero_si512();
-            const __m512i b = p + 1 < k ? load_dot(type, type_at(type, odd, j), columns - j) : _mm512_setzero_si512();
-            _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, low, b));
-            _mm512_storeu_si512(to + REGISTER * REGISTER, _mm512_permutex2var_epi16(a, high, b));
-        }
-    }
-}
-
-static void load_b(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y) {
-    WITH_STORED_TYPE(type, load_b_of(TYPE, x, ldx, k, columns, y));
-}
-
-/* 16 columns at a time, whose rows of pairs are transposed as words. */
-INLINE void load_b_transposed_of(const enum heed_type type, const void *x, int64_t ldx, int64_t k, int columns, float *y) {
-    for (int64_t p = 0; p < k; p += HEED_DOT)
-        for (int j = 0; j < columns; j += REGISTER) {
-            float *to = y + p / 2 * HEED_PANEL + j * REGISTER;
-            vf pairs[REGISTER];
-            UNROLL for (int i = 0; i < REGISTER; i++) pairs[i] =
-                j + i < columns ? _mm512_castsi512_ps(load_dot(type, type_at(type, x, (j + i) * ldx + p), k - p)) : v_zero();
-            v_transpose(pairs);
-            UNROLL for (int i = 0; i < REGISTER; i++) v_store(to + i * REGISTER, pairs[i]);
-        }
-}
-
-static void load_b_transposed(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y) {
-    WITH_STORED_TYPE(type, load_b_transposed_of(TYPE, x, ldx, k, columns, y));
-}
-
-enum { DOT_BYTES = 2 };
-INLINE void dot_store(float *s, int j, const vf x[HEED_DOT / VF_LANES]) {
-    _mm512_storeu_si512((char *)s + j * DOT_BYTES, (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]));
-}
-
-#include "kernels/dot_weigh.h"
+#include "bf16_words.h"
 
 /* Floats from one dot to the next: of a a register, of b those of a panel. */
 enum { A_STEP = REGISTER * REGISTER, B_STEP = HEED_PANEL / REGISTER * A_STEP };
@@ -217,7 +142,8 @@ extern const struct heed_kernels heed_kernels_avx512;
 extern const struct heed_dots heed_dots_amx;
 const struct heed_dots heed_dots_amx = {
     .elements = 2,
-    .a_step = REGISTER * REGISTER / HEED_DOT,
+    .depth = HEED_DOT,
+    .a_dot = REGISTER * REGISTER,
     .b_step = REGISTER,
     .tile_rows = 2 * REGISTER,
     .tile_columns = 2 * REGISTER,

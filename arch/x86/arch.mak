@@ -3,15 +3,18 @@
 SCALARFMA_FLAGS = -mfma -DFP_FAST_FMA=1 -DFP_FAST_FMAF=1 -fno-tree-vectorize -fno-tree-slp-vectorize
 AVX2_FLAGS = -mavx2 -mfma -mf16c
 AVX512_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+AVX512BF16_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mavx512bf16
 AMX_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mavx512bf16 -mamx-tile -mamx-bf16
 
 ISAS-$(HAVE_SCALARFMA) += scalarfma
 ISAS-$(HAVE_AVX2) += avx2
 ISAS-$(HAVE_AVX512) += avx512
+ISAS-$(HAVE_AVX512BF16) += avx512bf16
 ISAS-$(HAVE_AMX) += amx
 ARCH_SRC = arch/x86/cpu.c $(ISAS-1:%=arch/x86/%.c)
 
 $(OBJ)/arch/x86/scalarfma.o $(OBJ)/benchmarks/limits_scalarfma.o: ISA_FLAGS = $(SCALARFMA_FLAGS)
 $(OBJ)/arch/x86/avx2.o $(OBJ)/benchmarks/limits_avx2.o: ISA_FLAGS = $(AVX2_FLAGS)
 $(OBJ)/arch/x86/avx512.o $(OBJ)/benchmarks/limits_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
+$(OBJ)/arch/x86/avx512bf16.o $(OBJ)/benchmarks/limits_avx512bf16.o: ISA_FLAGS = $(AVX512BF16_FLAGS)
 $(OBJ)/arch/x86/amx.o $(OBJ)/benchmarks/limits_amx.o: ISA_FLAGS = $(AMX_FLAGS)

@@ -8,10 +8,16 @@
 #define TABLE_REQUIRES (HEED_CPU_AVX512 | HEED_CPU_AVX2 | HEED_CPU_FMA)
 #include "kernels/table.h"
 
-/* A processor with AMX has these too, and other dots. */
+/* Processors with vdpbf16ps or AMX have these too, and others of pairs, or dots. */
 #include "config.h"
+#if HEED_HAVE_AVX512BF16
+extern const struct heed_dots heed_pairs_avx512bf16;
+extern const struct heed_kernels heed_kernels_avx512bf16;
+const struct heed_kernels heed_kernels_avx512bf16 =
+    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_pairs_avx512bf16);
+#endif
 #if HEED_HAVE_AMX
 extern const struct heed_dots heed_dots_amx;
 extern const struct heed_kernels heed_kernels_amx;
-const struct heed_kernels heed_kernels_amx = KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx);
+const struct heed_kernels heed_kernels_amx = KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx, NULL);
 #endif

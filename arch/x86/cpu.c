@@ -11,11 +11,10 @@
 /* Words of CPUID, with the features that processor and operating system offer.  CPUID traps in virtual machines, 9 us each, so it
  * is asked for as little as can be. */
 struct words {
-    unsigned ecx_1, ebx_7, ecx_7, edx_7, eax_7_1;
+    unsigned eax_1 /* family and model */, ecx_1, ebx_7, edx_7, eax_7_1;
 };
 enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };                               /* ecx_1 */
 enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* ebx_7 */
-enum { AVX512_VBMI = 1 << 1 };                                                                          /* ecx_7 */
 enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };                                                        /* edx_7 */
 enum { AVX512_BF16 = 1 << 5 };                                                                          /* eax_7_1 */
 
@@ -29,7 +28,7 @@ static struct words look(void) {
     const struct cpuid_feature *leaf_1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_1);
     const struct cpuid_feature *leaf_7 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7);
     const struct cpuid_feature *leaf_7_1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7_ECX_1);
-    return (struct words){leaf_1->active_array[2], leaf_7->active_array[1], leaf_7->active_array[2], leaf_7->active_array[3],
+    return (struct words){leaf_1->cpuid_array[0], leaf_1->active_array[2], leaf_7->active_array[1], leaf_7->active_array[3],
                           leaf_7_1->active_array[0]};
 }
 #else
@@ -44,27 +43,27 @@ static struct words look(void) {
     enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6, TILE_STATE = 0x60000 };
     struct words words = {0};
     unsigned a, b, c, d;
-    __cpuid(1, a, b, c, d);
+    __cpuid(1, words.eax_1, b, c, d);
     const unsigned state = has(c, OSXSAVE | AVX) ? enabled_state() : 0;
     if (!has(state, YMM_STATE))
         return words;
     words.ecx_1 = c;
-    __cpuid_count(7, 0, a, words.ebx_7, words.ecx_7, words.edx_7);
+    __cpuid_count(7, 0, a, words.ebx_7, c, words.edx_7);
     if (!has(state, ZMM_STATE))
         words.ebx_7 &= ~(unsigned)AVX512F;
     if (!has(state, TILE_STATE))
         words.edx_7 = 0;
-    if (has(words.edx_7, AMX_TILE))
+    if (has(words.ebx_7, AVX512F))
         __cpuid_count(7, 1, words.eax_7_1, b, c, d);
     return words;
 }
 #endif
 
-/* Of a processor with AVX-512 and without VBMI, which all but the first of them have. */
-static unsigned costly(void) {
-    unsigned signature, b, c, d, brand[13] = {0};
-    __cpuid(1, signature, b, c, d);
-    const unsigned family = signature >> 8 & 15, model = (signature >> 4 & 15) | (signature >> 12 & 0xf0);
+/* Of a processor with AVX-512. */
+static unsigned costly(unsigned signature) {
+    unsigned brand[13] = {0};
+    const unsigned base = signature >> 8 & 15, family = base + (base == 15 ? signature >> 20 & 255 : 0);
+    const unsigned model = (signature >> 4 & 15) | (signature >> 12 & 0xf0);
     for (unsigned i = 0; heed_x86_costly_by_brand(family, model) && i < 3; i++)
         __cpuid(0x80000002 + i, brand[4 * i], brand[4 * i + 1], brand[4 * i + 2], brand[4 * i + 3]);
     return heed_x86_costly(family, model, (const char *)brand);
@@ -74,7 +73,7 @@ static unsigned costly(void) {
 enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16 };
 enum {
     AVX512_FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512 | HEED_CPU_F16C,
-    FEATURES = AVX512_FEATURES | HEED_CPU_AMX
+    FEATURES = AVX512_FEATURES | HEED_CPU_AMX | HEED_CPU_AVX512_BF16
 };
 
 static unsigned detect(void) {
@@ -89,9 +88,9 @@ static unsigned detect(void) {
     if (!has(words.ebx_7, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL))
         return features;
     features |= HEED_CPU_AVX512;
-    if (has(words.edx_7, AMX_TILE | AMX_BF16) && has(words.eax_7_1, AVX512_BF16) && features == AVX512_FEATURES)
-        features |= HEED_CPU_AMX;
-    return features | (has(words.ecx_7, AVX512_VBMI) ? 0 : costly() << COSTLY_SHIFT);
+    if (features == AVX512_FEATURES && has(words.eax_7_1, AVX512_BF16))
+        features |= HEED_CPU_AVX512_BF16 | (has(words.edx_7, AMX_TILE | AMX_BF16) ? HEED_CPU_AMX : 0);
+    return features | (costly(words.eax_1) & features) << COSTLY_SHIFT;
 }
 
 static unsigned known(void) {
@@ -126,7 +125,9 @@ const char *heed_cpu_feature_names(void) {
                                         "avx512 avx2 f16c",
                                         "avx512 avx2 f16c fma"};
     const unsigned features = heed_cpu_features();
-    return features & HEED_CPU_AMX ? "amx avx512 avx2 f16c fma" : names[features];
+    if (features & HEED_CPU_AMX)
+        return "amx avx512bf16 avx512 avx2 f16c fma";
+    return features & HEED_CPU_AVX512_BF16 ? "avx512bf16 avx512 avx2 f16c fma" : names[features];
 }
 
 /* Control bits: all exceptions masked, round to nearest, no FTZ, no DAZ; below them the flags of exceptions so far. */

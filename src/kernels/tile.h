@@ -1,9 +1,15 @@
 /* The inner loop of every product, and how a kernel is made for each tile shape.
  *
  * A tile is up to TILE_ROWS rows times TILE_VECTORS vectors of accumulators, held in registers over the whole chain; or a tall one,
- * of TALL_ROWS rows and half as many vectors. */
+ * of TALL_ROWS rows and half as many vectors.
+ *
+ * TILE_CHAIN: what a step of a chain is, if not that of floats. */
 #ifndef HEED_KERNELS_TILE_H
 #define HEED_KERNELS_TILE_H
+
+#ifndef TILE_CHAIN
+#define TILE_CHAIN v_chain
+#endif
 
 #define TILE_COLUMNS (TILE_VECTORS * VF_LANES)
 enum { TALL_ROWS = 2 * TILE_ROWS };
@@ -57,7 +63,7 @@ INLINE void tile_column(const int rows, const int vectors, vf acc[][TILE_VECTORS
                         const vf column[TILE_VECTORS]) {
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(tile_row(a, i)[offset]);
-        UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
+        UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = TILE_CHAIN(acc[i][v], row, column[v]);
     }
 }
 

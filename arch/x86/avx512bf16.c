@@ -1,0 +1,61 @@
+/* HEED_COMPUTE_BF16 by vdpbf16ps: a step of a chain takes in a pair, 16 columns at a time, where two vfmadd take one of floats
+ * each. All other kernels of its table are those for AVX-512.  Which processors gain: src/cpu_policy.c. */
+#include <string.h>
+
+#include "vec_avx512.h"
+
+#include "internal.h"
+#include "kernels.h"
+
+/* Rows of words in a, and of whole panels in b. */
+enum { A_ROWS = 1, B_ROW = HEED_PANEL, B_COLUMNS = VF_LANES };
+/* Rounded first: what lies next to 2^-126 may become it.  Where it does not, vdpbf16ps takes it for 0. */
+INLINE __m512i round_b(vf low, vf high) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(v_round_bf16(low)), v_round_bf16(high), 1);
+}
+
+#include "bf16_words.h"
+
+INLINE vf pair_chain(vf acc, vf a, vf b) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b)); /* as v_chain */
+    return acc;
+}
+
+#define TILE_ROWS    6
+#define TILE_VECTORS 4
+#define TILE_CHAIN   pair_chain
+#include "kernels/tile.h"
+
+/* Words are to it what floats are to others. */
+INLINE void pair_tile_body(const int rows, const int vectors, const struct heed_dot_tile *tile) {
+    vf acc[TILE_ROWS][TILE_VECTORS];
+    tile_zero(rows, vectors, acc);
+    if (tile->continues)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
+            v_load(tile->sums + i * tile->ldsums + v * VF_LANES);
+    tile_multiply(rows, vectors, acc, tile->a, tile->lda, tile->b, HEED_PANEL, tile->k / 2);
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
+        v_store(tile->sums + i * tile->ldsums + v * VF_LANES, acc[i][v]);
+}
+
+TILE_SHAPES(pair_tile, (const struct heed_dot_tile *tile), tile)
+
+static void pair_tile(const struct heed_dot_tile *tile) {
+    static void (*const shapes[6][4])(const struct heed_dot_tile *) = TILE_TABLE(pair_tile);
+    shapes[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
+}
+
+extern const struct heed_dots heed_pairs_avx512bf16;
+const struct heed_dots heed_pairs_avx512bf16 = {
+    .elements = 2,
+    .depth = 2,
+    .a_dot = HEED_DOT / 2,
+    .b_step = 1,
+    .tile_rows = TILE_ROWS,
+    .tile_columns = TILE_COLUMNS,
+    .load_a = load_a,
+    .load_b = load_b,
+    .load_b_transposed = load_b_transposed,
+    .tile = pair_tile,
+    .weigh = dot_weigh,
+};
