@@ -52,7 +52,7 @@ const char *heed_error_message(void);
  * stays on the calling thread either way and wakes nobody. */
 struct heed_exec {
     int threads; /* workers to use; 0: as many as OpenMP or the pool offers.  May exceed the CPUs; at most 1024 */
-    /* "amx", "avx512", "avx2", "scalarfma", "scalar", "neon"; NULL: HEED_ISA from the environment, else the best */
+    /* "amx", "avx512bf16", "avx512", "avx2", "scalarfma", "scalar", "neon"; NULL: HEED_ISA from the environment, else the best */
     const char *isa;
     void *pool;
     int (*num_threads)(void *pool);
@@ -212,11 +212,12 @@ int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);
 enum heed_compute {
     HEED_COMPUTE_F32 = 0,
     HEED_COMPUTE_BF16,    /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
-                             than 2^-126 are 0, as bf16 instructions have it */
-    HEED_COMPUTE_BF16_AMX /* the same, but summed 32 products at a time as AMX does (tdpbf16ps, Intel's Software Developer's Manual,
-                             volume 2), which where there is one makes products some ten times as fast, and attention some five
-                             times, with more than some 16 rows, and both slower than HEED_COMPUTE_BF16 elsewhere.  The first such
-                             call asks Linux for AMX, for all threads of the process */
+                             than 2^-126 are 0, as vdpbf16ps has it (Intel's Software Developer's Manual, volume 2).  With more than
+                             some 16 rows that instruction is used, where it is as quick as a multiply-add of floats: Zen 4 and 5 */
+    HEED_COMPUTE_BF16_AMX /* the same, but summed 32 products at a time as AMX does (tdpbf16ps, same manual), which where there is
+                             one makes products some ten times as fast, and attention some five times, with more than some 16
+                             rows, and both slower than HEED_COMPUTE_BF16 elsewhere.  The first such call asks Linux for AMX, for
+                             all threads of the process */
 };
 
 /* output = softmax(score) value, per batch and head (Vaswani et al. 2017, section 3.2.1), with score = softcap(scale * query key^T)

@@ -18,8 +18,8 @@ enum heed_status heed_kernels_find(const char *name, const char *source, const s
 /* The table of a call: exec's choice, else that of HEED_ISA, which is read once per process, else the best. */
 enum heed_status heed_kernels_for(const struct heed_exec *exec, const struct heed_kernels **kernels);
 
-/* What makes products of this kind from factors that are arranged for it: the table's, or another one's if the operating system does
- * not let this process have what they need.  NULL: there is nothing of that kind, floats are multiplied. */
+/* What makes products of this kind from factors that are arranged for it: the table's, or another one's if the operating system
+ * does not let this process have what they need.  NULL: there is nothing of that kind, floats are multiplied. */
 const struct heed_dots *heed_kernels_dots(const struct heed_kernels *kernels, enum heed_compute compute);
 
 #endif

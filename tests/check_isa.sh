@@ -26,6 +26,7 @@ baseline=$(find "$build/obj/src" "$build/obj/arch" -name '*.o' ! -name scalarfma
 # shellcheck disable=SC2086
 forbid '^v' $baseline
 forbid '%tmm|^ldtilecfg|^vcvtne|^vdpbf16' "$build/obj/arch/x86/avx512.o"
+forbid '%tmm|^ldtilecfg' "$build/obj/arch/x86/avx512bf16.o"
 forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o"
 
 # inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "name: from-to fma stack",
@@ -43,7 +44,7 @@ inner_loops() {
                     if (first[j] >= first[i] && last[j] <= last[i] && last[j] - first[j] < last[i] - first[i]) inner = 0
                 fma = stack = spilled = branches = 0
                 for (k = first[i]; k <= last[i]; k++) {
-                    if (text[k] ~ /^vfn?m(add|sub)/) fma++
+                    if (text[k] ~ /^v(fn?m(add|sub)|dpbf16)/) fma++
                     if (text[k] ~ /^vbroadcastss .*\(|\{1to/) broadcast++
                     if (text[k] ~ /^vm.*,[^,(]*\([^()]*\)(\{%k[0-7]\})?$/ && text[k] !~ /%rsp/) stored++
                     if (text[k] ~ /^j/ && k < last[i]) branches++
@@ -55,7 +56,7 @@ inner_loops() {
         }
         /^[0-9a-f]+ <.*>:$/ {
             if (wanted) report()
-            name = $2; wanted = name ~ /(gemm_tile|small_whole|small_cut|score_tile|score_whole|value_prefix|value_pieces|value_whole)/; n = loops = framed = 0
+            name = $2; wanted = name ~ /(gemm_tile|pair_tile|small_whole|small_cut|score_tile|score_whole|value_prefix|value_pieces|value_whole)/; n = loops = framed = 0
             next
         }
         wanted && /^ *[0-9a-f]+:\t/ {
@@ -72,11 +73,15 @@ inner_loops() {
 }
 
 count=0
-for isa in avx2 avx512; do
+for isa in avx2 avx512 avx512bf16; do
     object=$build/obj/arch/x86/$isa.o
     [ -e "$object" ] || continue
     loops=$(inner_loops "$object")
-    for tile in gemm_tile small_whole small_cut score_tile score_whole value_prefix value_pieces value_whole; do
+    case $isa in
+    avx512bf16) tiles=pair_tile ;;
+    *) tiles='gemm_tile small_whole small_cut score_tile score_whole value_prefix value_pieces value_whole' ;;
+    esac
+    for tile in $tiles; do
         echo "$loops" | grep -q "$tile" || fail "no inner loop of $tile found in $object"
     done
     # A tile of one row waits for the latency of its sums; clang 14 stores them meanwhile.

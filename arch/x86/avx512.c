@@ -11,10 +11,10 @@
 /* Processors with vdpbf16ps or AMX have these too, and others of pairs, or dots. */
 #include "config.h"
 #if HEED_HAVE_AVX512BF16
-extern const struct heed_dots heed_pairs_avx512bf16;
+extern const struct heed_dots heed_dots_avx512bf16;
 extern const struct heed_kernels heed_kernels_avx512bf16;
 const struct heed_kernels heed_kernels_avx512bf16 =
-    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_pairs_avx512bf16);
+    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_dots_avx512bf16);
 #endif
 #if HEED_HAVE_AMX
 extern const struct heed_dots heed_dots_amx;

@@ -45,8 +45,8 @@ static void pair_tile(const struct heed_dot_tile *tile) {
     shapes[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
 }
 
-extern const struct heed_dots heed_pairs_avx512bf16;
-const struct heed_dots heed_pairs_avx512bf16 = {
+extern const struct heed_dots heed_dots_avx512bf16;
+const struct heed_dots heed_dots_avx512bf16 = {
     .elements = 2,
     .depth = 2,
     .a_dot = HEED_DOT / 2,

@@ -26,6 +26,8 @@ class Isa(NamedTuple):
 ISAS = {
     "avx512": Isa("arch/x86/avx512.o", "x86_64", ("skylake-avx512", "sapphirerapids", "znver4"), 24,
                   ("vfmadd231ps %zmm0, %zmm1, %zmm{}",)),
+    "avx512bf16": Isa("arch/x86/avx512bf16.o", "x86_64", ("cooperlake", "sapphirerapids", "znver4"), 24,
+                      ("vdpbf16ps %zmm0, %zmm1, %zmm{}",)),
     "avx2": Isa("arch/x86/avx2.o", "x86_64", ("haswell", "skylake", "znver3", "znver4"), 14, ("vfmadd231ps %ymm0, %ymm1, %ymm{}",)),
     "neon": Isa("arch/arm/neon.o", "aarch64", ("neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1"), 24,
                 ("fmla v{}.4s, v0.4s, v1.4s", "fmla v{}.4s, v0.4s, v1.s[0]")),
@@ -42,6 +44,8 @@ KERNELS = {
     "softmax_row": ("softmax_row", Instruction.is_fma),
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
 }
+# Tables that are another's but for these.
+KERNELS_OF = {"avx512bf16": {"pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma)}}
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
 BOUNDS_HEAD = """\
 # What bench_static.py predicted when these were recorded (make bench-static STATIC_FLAGS=--record): of products the share of the
@@ -50,7 +54,7 @@ BOUNDS_HEAD = """\
 # llvm compiler isa loop cpu figure
 """
 SLACK = 0.01  # of a figure, before it counts as worse than the recorded one: a scheduler's whim, not a spilled register
-HEAD = f"{'isa':8}{'loop':18}{'cpu':16}{'cycles':>8}{'bound':>8}  {'by':14}{'fma':>4}{'instr/fma':>11}{'stack':>7}  figure"
+HEAD = f"{'isa':12}{'loop':18}{'cpu':16}{'cycles':>8}{'bound':>8}  {'by':14}{'fma':>4}{'instr/fma':>11}{'stack':>7}  figure"
 
 
 class Figure(NamedTuple):
@@ -88,7 +92,7 @@ def row(isa, kernel, cpu, loop, prediction, figure):
     fma, stack = loop.count(Instruction.is_fma), loop.count(Instruction.on_stack)
     per_fma = f"{len(loop.path) / fma:.2f}" if fma else "-"
     port = re.sub(r".*(?=Port)|.*Unit|Zn\d", "", prediction.port)
-    return (f"{isa:8}{kernel:18}{cpu:16}{prediction.cycles:8.2f}{prediction.bound:8.2f}  {port:14}{fma or '-':>4}{per_fma:>11}"
+    return (f"{isa:12}{kernel:18}{cpu:16}{prediction.cycles:8.2f}{prediction.bound:8.2f}  {port:14}{fma or '-':>4}{per_fma:>11}"
             f"{stack or '-':>7}  {figure.text()}")
 
 
@@ -109,8 +113,8 @@ def report_object(tools, name, path, listing):
     functions = disassemble(tools.objdump, path)
     known = [cpu for cpu in isa.cpus if knows(tools.mca, isa.triple, cpu)]
     for cpu in (cpu for cpu in isa.cpus if cpu not in known):
-        print(f"{name:8}{cpu}: not known to LLVM {tools.version}")
-    for kernel, (pattern, work) in KERNELS.items():
+        print(f"{name:12}{cpu}: not known to LLVM {tools.version}")
+    for kernel, (pattern, work) in KERNELS_OF.get(name, KERNELS).items():
         loop = hot_loop(functions, pattern, work)
         if not loop:
             raise RuntimeError(f"no loop of {kernel} found in {path}")
