@@ -121,36 +121,6 @@ void heed_block_open(struct attention_block *block, const float *shared, float *
         heed_block_load_relative(block, shared);
 }
 
-static void fill_ranges(const struct attention_block *block, int rows, int begin, int end) {
-    for (int i = 0; i < rows; i++)
-        block->begins[i] = begin;
-    for (int i = 0; i < rows; i++)
-        block->ends[i] = end;
-}
-
-bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows) {
-    const struct heed_attention *request = block->plan->request;
-    const struct attention_chunk *chunk = &block->chunk;
-    const int64_t group = block->plan->group, row = block->first + from, end = chunk->start + chunk->n;
-    const struct attention_range first = heed_attention_range(request, &block->sequence, row / group);
-    const struct attention_range last = heed_attention_range(request, &block->sequence, (row + rows - 1) / group);
-    if (last.begin <= chunk->start && first.end >= end) {
-        fill_ranges(block, rows, 0, chunk->n);
-        return true;
-    }
-    struct attention_range range = first;
-    int64_t token = row / group, head = row % group;
-    for (int i = 0; i < rows; i++) {
-        block->begins[i] = (int)max_i64(0, min_i64(range.begin - chunk->start, chunk->n));
-        block->ends[i] = (int)max_i64(0, min_i64(range.end - chunk->start, chunk->n));
-        if (++head == group) {
-            head = 0;
-            range = heed_attention_range(request, &block->sequence, ++token);
-        }
-    }
-    return first.begin < end && last.end > chunk->start;
-}
-
 /* Ranges never go back from row to row, so the first and the last row tell which panels are seen. */
 static void score_panels(const struct attention_block *block, int64_t from, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
@@ -248,7 +218,7 @@ static void softmax_rows(struct attention_block *block, int rows) {
                                      .chunk_max = block->chunk_max,
                                      .chunk_sum = block->chunk_sum,
                                      .pairs = plan->pairs && plan->value_type != HEED_I8};
-    heed_block_fetch(block, exp_rows.next);
+    heed_block_fetch(block, rows, exp_rows.next);
     block->kernels->exp_rows(&exp_rows);
     if (plan->value_type == HEED_I8)
         scale_weights(block, rows);
@@ -287,14 +257,17 @@ static bool is_cancelled(struct attention_block *block) {
 }
 
 /* A chunk; false if the call was cancelled.  Where all of the block's chunks are done here, rows start with the first and end with
- * the last, while they are in L1; their outputs then wait for memory during the products of the next rows. */
-static bool attend_chunk(struct attention_block *block, float *shared, int64_t index, bool is_first, bool is_last) {
+ * the last that they see, while they are in L1; their outputs then wait for memory during the products of the next rows. */
+static bool attend_chunk(struct attention_block *block, float *shared, int64_t index, bool is_first) {
     const bool alone = block->plan->splits == 1;
     heed_block_load_keys(block, index);
     heed_block_load_values(block);
     heed_block_plan_fetch(block);
     for (int64_t from = 0; from < block->rows; from += block->plan->subrows) {
         const int rows = (int)min_i64(block->plan->subrows, block->rows - from);
+        const int64_t last = heed_block_last_chunk(block, from, rows);
+        if (alone && index > last)
+            continue;
         if (is_cancelled(block))
             return false;
         if (is_first) {
@@ -303,10 +276,10 @@ static bool attend_chunk(struct attention_block *block, float *shared, int64_t i
         }
         if (is_first && alone)
             heed_block_start_states(block, from, rows);
-        if (is_last && !is_first && alone)
+        if (index == last && alone && block->first_chunk + 1 < block->last_chunk)
             heed_block_fetch_outputs(block, from);
         attend_rows(block, shared, from, rows);
-        if (is_last && alone)
+        if (index == last && alone)
             heed_block_finish_rows(block, shared, from, rows);
     }
     return true;
@@ -343,7 +316,7 @@ static bool attend_chunks(const struct block_group *group, float *shared, int64_
     for (int64_t index = first; goes_on && index < last; index++)
         for (int i = 0; goes_on && i < group->count; i++) {
             find_next(group, i, index, index + 1 == last);
-            goes_on = attend_chunk(&blocks[i], shared, index, index == first, index + 1 == last);
+            goes_on = attend_chunk(&blocks[i], shared, index, index == first);
         }
     heed_dots_end(dots, &blocks->callers);
     return goes_on;

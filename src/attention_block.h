@@ -19,8 +19,8 @@ struct attention_chunk {
 
 /* What comes next, to be fetched a share at a time. */
 struct attention_fetch {
-    struct heed_fetch rows, keys, values; /* rows: of queries or outputs */
-    int share;                            /* rows of keys or values */
+    struct heed_fetch queries, outputs, keys, values;
+    int share; /* rows of keys or values */
 };
 
 struct attention_block {
@@ -53,6 +53,8 @@ void heed_block_load_keys(struct attention_block *block, int64_t index);
 void heed_block_load_values(struct attention_block *block);
 /* Ranges of the rows [from, from + rows) of the block in the current chunk; false if none sees a key. */
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
+/* The last chunk of the block's that any of these rows sees; its very last where states of all chunks are wanted. */
+int64_t heed_block_last_chunk(const struct attention_block *block, int64_t from, int rows);
 /* Their scores, ready for the softmax. */
 void heed_block_score(const struct attention_block *block, int64_t from, int rows);
 
@@ -85,7 +87,7 @@ void heed_block_plan_fetch(struct attention_block *block);
 void heed_block_fetch_queries(struct attention_block *block, int64_t from);
 void heed_block_fetch_outputs(struct attention_block *block, int64_t from);
 /* Takes a share of it. */
-void heed_block_fetch(struct attention_block *block, struct heed_fetch next[2]);
+void heed_block_fetch(struct attention_block *block, int rows, struct heed_fetch next[HEED_FETCHES]);
 
 /* What is added to the scores of row `row` of the block, the i-th of the current ones, and what hides them. */
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i);

@@ -129,7 +129,7 @@ void heed_block_weigh_dots(struct attention_block *block, int rows) {
                                        .first = block->begins[0] / HEED_DOT * HEED_DOT,
                                        .last = block->ends[rows - 1],
                                        .scales = block->plan->value_type == HEED_I8 ? block->value_scales : NULL};
-    heed_block_fetch(block, weights.rows.next);
+    heed_block_fetch(block, rows, weights.rows.next);
     block->plan->dots->weigh(&weights);
 }
 

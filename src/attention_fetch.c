@@ -10,7 +10,7 @@ enum { SHARE_LINES = 192 };
 /* The stride of a single row may be any number. */
 static struct heed_fetch rows_of(const void *data, enum heed_type type, int64_t ld, int rows, int64_t width) {
     const int64_t bytes = type_bytes(type), lines = ceil_div(width * bytes, HEED_LINE * (int64_t)sizeof(float));
-    return (struct heed_fetch){data, rows > 1 ? ld * bytes : 0, rows, (int)min_i64(lines, SHARE_LINES)};
+    return (struct heed_fetch){data, rows > 1 ? ld * bytes : 0, rows, (int)min_i64(lines, SHARE_LINES), 0};
 }
 
 /* Of a cache, as far as the first key's page goes. */
@@ -59,29 +59,31 @@ static struct heed_fetch rows_from(const struct attention_block *block, int64_t 
 
 void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
     const struct heed_attention *request = block->plan->request;
-    block->fetch.rows = rows_from(block, from, &request->query, request->head_dim);
+    block->fetch.queries = rows_from(block, from, &request->query, request->head_dim);
 }
 
-/* What is written must be in a cache first: 512 tokens of 12 heads of 64 take 0.985 of the time with this.  Not beside queries: 128
- * tokens, with one chunk of keys, would take 1.02. */
+/* What is written must be in a cache first: 512 tokens of 12 heads of 64 take 0.985 of the time with this.  Not with a single chunk
+ * of keys, beside all queries: 128 tokens would take 1.02. */
 void heed_block_fetch_outputs(struct attention_block *block, int64_t from) {
     const struct heed_output *to = &block->plan->request->output;
     const struct heed_input view = {to->data, to->batch_stride, to->head_stride, to->token_stride, to->type};
-    block->fetch.rows = rows_from(block, from, &view, block->plan->request->value_dim);
+    block->fetch.outputs = rows_from(block, from, &view, block->plan->request->value_dim);
 }
 
-/* A stride may lead from the last row to nowhere. */
-static struct heed_fetch take(struct heed_fetch *from, int rows) {
+/* So many, beside `scores` rows of these.  A stride may lead from the last row to nowhere. */
+static struct heed_fetch take(struct heed_fetch *from, int rows, int scores) {
     struct heed_fetch share = *from;
     share.rows = smaller(rows, from->rows);
+    share.each = (int)ceil_div(share.rows, scores);
     from->rows -= share.rows;
     if (from->rows > 0)
         from->data += share.rows * from->step;
     return share;
 }
 
-void heed_block_fetch(struct attention_block *block, struct heed_fetch next[2]) {
+void heed_block_fetch(struct attention_block *block, int rows, struct heed_fetch next[HEED_FETCHES]) {
     struct attention_fetch *fetch = &block->fetch;
-    next[0] = take(&fetch->rows, fetch->rows.rows);
-    next[1] = take(fetch->keys.rows > 0 ? &fetch->keys : &fetch->values, fetch->share);
+    next[0] = take(&fetch->queries, fetch->queries.rows, rows);
+    next[1] = take(&fetch->outputs, fetch->outputs.rows, rows);
+    next[2] = take(fetch->keys.rows > 0 ? &fetch->keys : &fetch->values, fetch->share, rows);
 }

@@ -109,11 +109,12 @@ struct heed_score_panel {
     float *row_max;
 };
 
-/* Rows to be fetched, `step` bytes apart, of `lines` cache lines each. */
+enum { HEED_FETCHES = 3 };
+/* Rows to be fetched, `step` bytes apart, of `lines` cache lines each; `each` of them beside a row of scores. */
 struct heed_fetch {
     const char *data;
     int64_t step;
-    int rows, lines;
+    int rows, lines, each;
 };
 
 /* The softmax of one chunk, rows apart: with row i seeing the keys begins[i] <= j < ends[i],
@@ -129,7 +130,7 @@ struct heed_exp_rows {
     const float *row_max;
     float *chunk_max;
     float *chunk_sum;
-    struct heed_fetch next[2];
+    struct heed_fetch next[HEED_FETCHES];
 };
 
 /* The running softmax takes in a chunk: m' = max(m, chunk_max); a = exp2(m - m'), b = exp2(chunk_max - m'), each 0 where its

@@ -5,10 +5,10 @@
 
 /* The share of row i. */
 INLINE void exp_fetch(const struct heed_exp_rows *block, int i) {
-    UNROLL for (int n = 0; n < 2; n++) {
+    UNROLL for (int n = 0; n < HEED_FETCHES; n++) {
         const struct heed_fetch *next = &block->next[n];
-        const int share = (next->rows + block->rows - 1) / block->rows, end = smaller((i + 1) * share, next->rows);
-        for (int row = i * share; row < end; row++)
+        const int end = smaller((i + 1) * next->each, next->rows);
+        for (int row = i * next->each; row < end; row++)
             for (int line = 0; line < next->lines; line++)
                 __builtin_prefetch(next->data + row * next->step + line * HEED_LINE * (int)sizeof(float), 0, 2);
     }
