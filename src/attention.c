@@ -116,22 +116,33 @@ HEED_API enum heed_status heed_attention_plan(const struct heed_attention *atten
     return HEED_OK;
 }
 
-HEED_API enum heed_status heed_attention_run(const struct heed_plan *plan, const struct heed_attention *attention,
-                                             void *workspace) {
-    const struct heed_kernels *kernels;
+static enum heed_status run_in(void *workspace, const struct heed_plan *plan, const struct heed_attention *request,
+                               const struct heed_kernels *kernels) {
     struct attention_plan made;
-    if (!plan)
-        return heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
-    const struct heed_attention *request = attention ? attention : &plan->attention;
-    enum heed_status status = check(request, &plan->exec, &kernels);
-    if (status || is_empty(request))
-        return status;
     const uint64_t callers = heed_fp_begin();
     heed_attention_prepare(request, &plan->exec, kernels, &made);
-    status = workspace_check("workspace", workspace, plan->workspace_bytes,
-                             workspace_floats(&made, made.workers) * (int64_t)sizeof(float));
+    enum heed_status status = workspace_check("workspace", workspace, plan->workspace_bytes,
+                                              workspace_floats(&made, made.workers) * (int64_t)sizeof(float));
     if (status == HEED_OK)
         status = run_plan(&made, workspace);
     heed_fp_end(callers);
+    return status;
+}
+
+HEED_API enum heed_status heed_attention_run(const struct heed_plan *plan, const struct heed_attention *attention,
+                                             void *workspace) {
+    const struct heed_kernels *kernels;
+    if (!plan)
+        return heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
+    const struct heed_attention *request = attention ? attention : &plan->attention;
+    const bool small = heed_attention_is_small(request, &plan->exec);
+    enum heed_status status = small ? check_exec(&plan->exec, &kernels) : check(request, &plan->exec, &kernels);
+    if (status || is_empty(request))
+        return status;
+    if (!small)
+        return run_in(workspace, plan, request, kernels);
+    status = workspace_check("workspace", workspace, plan->workspace_bytes, plan->workspace_bytes);
+    if (status == HEED_OK)
+        heed_attention_small(request, kernels);
     return status;
 }
