@@ -17,7 +17,7 @@ struct generation {
 };
 
 EXPORT const char *generations_isa(void);
-EXPORT struct generation *generations_open(const char *path, int threads, int64_t tokens, int bf16_prompts);
+EXPORT struct generation *generations_open(const char *path, int threads, int64_t tokens, int rounds);
 EXPORT const float *generations_run(struct generation *generation, const int32_t *tokens, int64_t position, int64_t count);
 
 const char *generations_isa(void) {
@@ -26,12 +26,18 @@ const char *generations_isa(void) {
     return info.isa;
 }
 
-/* For up to so many tokens; bf16_prompts: as generate has it.  What is wrong with the checkpoint ends the program. */
-struct generation *generations_open(const char *path, int threads, int64_t tokens, int bf16_prompts) {
+/* In the bf16 that this machine multiplies by instructions of its own, if there is one. */
+static enum heed_compute prompts_rounded(void) {
+    const char *isa = generations_isa();
+    return strcmp(isa, "amx") == 0 ? HEED_COMPUTE_BF16_AMX : strcmp(isa, "avx512bf16") == 0 ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32;
+}
+
+/* For up to so many tokens; rounds: prompts, if that is quicker.  What is wrong with the checkpoint ends the program. */
+struct generation *generations_open(const char *path, int threads, int64_t tokens, int rounds) {
     struct generation *generation = allocate(1, sizeof *generation);
     struct batch *batch = &generation->batch;
     const int64_t pages = (tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
-    generation->prompts = bf16_prompts ? HEED_COMPUTE_BF16_AMX : HEED_COMPUTE_F32;
+    generation->prompts = rounds ? prompts_rounded() : HEED_COMPUTE_F32;
     generation->model = model_open(path, NULL, &(struct heed_exec){.threads = threads});
     model_make_room(generation->model, CHUNK, 1, pages, pages);
     *batch = (struct batch){.sequences = 1,

@@ -43,10 +43,10 @@ class Sequence:
 
 
 class Heed(Sequence):
-    """Prompts in bf16 where the peers round as much or more, if AMX makes that quick."""
+    """Prompts in bf16 where the peers round as much or more, if an instruction makes that quick."""
 
     def __init__(self, library, kind, threads):
-        path, rounds = os.fsencode(generations_model.gguf(kind)), kind != "f32" and library.generations_isa() == b"amx"
+        path, rounds = os.fsencode(generations_model.gguf(kind)), kind != "f32"
         arguments = ctypes.c_int(threads), ctypes.c_int64(POSITIONS), ctypes.c_int(rounds)
         self._library, self._sequence = library, ctypes.c_void_p(library.generations_open(path, *arguments))
 

@@ -31,8 +31,9 @@ static const char usage[] =
     "  --encode           prints the numbers of the tokens of each line instead\n"
     "  --logits           prints the logits of each token instead, a line for each\n"
     "  --weights=TYPE     what weights are kept in: f32, bf16, or int8 in blocks of 32 [as MODEL has them]\n"
-    "  --bf16-prompts     computes prompts in bf16, and what comes after them in f32: many times as fast on a CPU with AMX, and\n"
-    "                     slower on others; the text may be another one, but is the same on all CPUs\n"
+    "  --prompts=KIND     computes prompts in f32, bf16 or bf16-amx, and what comes after them in f32: bf16-amx is many times as\n"
+    "                     fast on a CPU with AMX and slower on others, bf16 is faster where heed takes avx512bf16 by itself; the\n"
+    "                     text may be another one, but is the same on all CPUs [f32]\n"
     "  --threads=N        [as many as the machine has]\n"
     "  --batch=N          lines that are computed together [8]; the text is the same\n"
     "  --chunk=N          tokens of prompts that are computed together [256]; the text is the same\n"
@@ -41,8 +42,8 @@ static const char usage[] =
 enum { MOST = 1 << 20 };
 
 struct options {
-    const char *model, *draft, *weights;
-    bool ids, encode, logits, bf16_prompts;
+    const char *model, *draft, *weights, *prompts;
+    bool ids, encode, logits;
     struct generation generation;
 };
 
@@ -55,6 +56,15 @@ struct output {
     int64_t prompts, tokens; /* tokens: so far, of all */
     struct progress progress;
 };
+
+static enum heed_compute compute_of(const char *text) {
+    static const char *const names[] = {
+        [HEED_COMPUTE_F32] = "f32", [HEED_COMPUTE_BF16] = "bf16", [HEED_COMPUTE_BF16_AMX] = "bf16-amx"};
+    for (unsigned compute = 0; compute <= HEED_COMPUTE_BF16_AMX; compute++)
+        if (strcmp(text, names[compute]) == 0)
+            return compute;
+    fail("--prompts=%s: must be f32, bf16 or bf16-amx", text);
+}
 
 static struct options parse(int argc, char **argv) {
     struct options made = {.generation = {.tokens = 128, .slots = 8, .chunk = 256, .proposals = 4, .sampling = {.top_p = 1}}};
@@ -72,7 +82,7 @@ static struct options parse(int argc, char **argv) {
                                      {"encode", .flag = &made.encode},
                                      {"logits", .flag = &made.logits},
                                      {"weights", .text = &made.weights},
-                                     {"bf16-prompts", .flag = &made.bf16_prompts},
+                                     {"prompts", .text = &made.prompts},
                                      {"threads", .integer = &threads, .least = 1, .most = 1024},
                                      {"batch", .integer = &generation->slots, .least = 1, .most = 1024},
                                      {"chunk", .integer = &generation->chunk, .least = 1, .most = MOST},
@@ -80,7 +90,7 @@ static struct options parse(int argc, char **argv) {
                                      {.name = NULL}};
     made.model = read_options(argc, argv, usage, choices);
     generation->exec.threads = (int)threads;
-    generation->prompts = made.bf16_prompts ? HEED_COMPUTE_BF16_AMX : HEED_COMPUTE_F32;
+    generation->prompts = made.prompts ? compute_of(made.prompts) : HEED_COMPUTE_F32;
     if (!made.draft)
         generation->proposals = 0;
     return made;

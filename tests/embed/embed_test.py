@@ -16,7 +16,7 @@ import tempfile
 import tiny
 
 EMBED = os.environ.get("EMULATOR", "").split() + [sys.argv[1]]
-ISAS = "avx512", "avx2", "neon", "scalarfma", "scalar"
+ISAS = "amx", "avx512bf16", "avx512", "avx2", "neon", "scalarfma", "scalar"
 LEAST_COSINE = {"f32": 0.999999, "bf16": 0.9999, "int8": 0.999}
 
 

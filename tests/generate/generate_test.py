@@ -19,7 +19,7 @@ from damage import Damage
 
 GENERATE = os.environ.get("EMULATOR", "").split() + [sys.argv[1]]
 SLACK = 3e-4  # of logits that are about 1; where attention is to few keys, the reference itself is 1e-4 away from doubles
-ISAS = "avx512", "avx2", "neon", "scalarfma", "scalar"
+ISAS = "amx", "avx512bf16", "avx512", "avx2", "neon", "scalarfma", "scalar"
 
 
 def run(model, lines, *options, isa=None):
@@ -82,10 +82,12 @@ def compare_bits(name, model, prompts, *options):
 
 def compare_rounded(name, model, prompts):
     """Prompts in bf16 give other logits, but not far from those in floats: no more than a hundredth of the largest, by and large."""
-    plain, rounded = (rows(generate(model, prompts, "--tokens=1", "--logits", *option)) for option in ([], ["--bf16-prompts"]))
-    worst = max(difference(a, b) / max(map(abs, a)) for a, b in zip(plain, rounded))
-    assert 0 < worst < 0.1, (name, worst)
-    compare_bits(name, model, prompts, "--bf16-prompts")
+    plain = rows(generate(model, prompts, "--tokens=1", "--logits"))
+    for option in "--prompts=bf16", "--prompts=bf16-amx":
+        rounded = rows(generate(model, prompts, "--tokens=1", "--logits", option))
+        worst = max(difference(a, b) / max(map(abs, a)) for a, b in zip(plain, rounded))
+        assert 0 < worst < 0.1, (name, option, worst)
+        compare_bits(name, model, prompts, option)
 
 
 def compare_drafts(model, drafts, prompts):

@@ -20,7 +20,7 @@ from damage import Damage, read_tensors, write_tensors
 TRANSLATE = os.environ.get("EMULATOR", "").split() + [sys.argv[1]]
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = os.path.join(HERE, "model")
-ISAS = "scalar", "scalarfma", "avx2", "avx512", "neon"
+ISAS = "scalar", "scalarfma", "avx2", "avx512", "avx512bf16", "amx", "neon"
 HELD = 120  # lines of recorded.json that the model was trained for; the others are odd, and it knows not what to say
 LEAST_SAME = {"bf16": 1.0, "int8": 0.99}  # its weights are of bf16
 NOISE = 1e-5  # two numbers nearer to each other than this, relatively, may come in either order
