@@ -17,9 +17,11 @@ struct elements {
     void *data;
 };
 
-static struct elements new_elements(struct rng *rng, enum fill mode, int64_t n) {
+static struct elements new_scaled(struct rng *rng, enum fill mode, int64_t n, float scale) {
     const enum heed_type last = f16_ignores_flushing() ? HEED_F16 : HEED_BF16;
     struct elements e = {.type = (enum heed_type)rng_range(rng, HEED_F32, last), .values = new_filled(rng, mode, n)};
+    for (int64_t i = 0; i < n; i++)
+        e.values[i] *= scale;
     round_floats(e.type, e.values, n);
     e.data = malloc((size_t)(n * type_bytes(e.type)) + 1);
     ck_assert(e.data);
@@ -30,6 +32,8 @@ static struct elements new_elements(struct rng *rng, enum fill mode, int64_t n) 
     }
     return e;
 }
+
+static struct elements new_elements(struct rng *rng, enum fill mode, int64_t n) { return new_scaled(rng, mode, n, 1); }
 
 static void free_elements(struct elements *e) {
     free(e->values);
@@ -264,7 +268,101 @@ START_TEST(test_pairs_of_weights) {
 }
 END_TEST
 
+/* --- Words, of the tables that have an instruction for pairs --- */
+
+struct words_case {
+    int rows, columns;
+    int64_t k, split; /* split: a multiple of HEED_DOT, from where on a second tile continues */
+    bool transposed;
+    struct elements a, b;
+};
+
+static void choose_words(struct words_case *c, struct rng *rng) {
+    const enum fill mode = any_fill(rng);
+    *c = (struct words_case){.rows = (int)rng_range(rng, 1, MAX_ROWS),
+                             .columns = (int)rng_range(rng, 1, HEED_PANEL),
+                             .k = rng_range(rng, 1, rng_range(rng, 0, 3) ? 40 : 200),
+                             .transposed = rng_range(rng, 0, 1)};
+    c->split = rng_range(rng, 0, c->k / HEED_DOT) * HEED_DOT;
+    const bool tiny = rng_range(rng, 0, 3) == 0; /* products of either sign that become 0 */
+    c->a = new_scaled(rng, mode, c->rows * c->k, tiny ? 0x1p-100f : 1);
+    c->b = new_scaled(rng, mode, c->columns * c->k, tiny ? 0x1p-100f : 1);
+    for (int64_t i = 0; c->b.type == HEED_F32 && i < c->columns * c->k; i += rng_range(rng, 1, 20)) {
+        c->b.values[i] = 0x1.fffffcp-127f; /* which becomes 2^-126 */
+        ((float *)c->b.data)[i] = c->b.values[i];
+    }
+}
+
+static void words_tiles(const struct words_case *c, const struct heed_dots *dots, const float *a, const float *b, float *sums) {
+    const int64_t lda = round_up(c->k, HEED_DOT) / dots->elements;
+    for (int64_t from = 0, next; from < c->k; from = next) {
+        next = from < c->split ? c->split : round_up(c->k, dots->depth);
+        for (int i = 0; i < c->rows; i += dots->tile_rows)
+            for (int j = 0; j < c->columns; j += dots->tile_columns)
+                dots->tile(&(struct heed_dot_tile){.rows = smaller(dots->tile_rows, c->rows - i),
+                                                   .columns = smaller(dots->tile_columns, c->columns - j),
+                                                   .k = next - from,
+                                                   .a = a + i * lda + from / HEED_DOT * dots->a_dot,
+                                                   .lda = lda,
+                                                   .b = b + from * HEED_PANEL / dots->elements + j * dots->b_step,
+                                                   .continues = from > 0,
+                                                   .sums = sums + i * HEED_PANEL + j,
+                                                   .ldsums = HEED_PANEL});
+    }
+}
+
+static void must_be_words(const struct words_case *c, const float *sums) {
+    const int64_t p_step = c->transposed ? 1 : c->columns, j_step = c->transposed ? c->k : 1;
+    for (int i = 0; i < c->rows; i++)
+        for (int j = 0; j < c->columns; j++) {
+            const float *x = c->a.values + i * c->k, *y = c->b.values + j * j_step;
+            float chain = 0;
+            for (int64_t p = 0; p < c->k; p += 2) {
+                const bool whole = p + 1 < c->k;
+                chain = pair_chain(chain, (float[]){x[p], whole ? x[p + 1] : 0},
+                                   (float[]){y[p * p_step], whole ? y[(p + 1) * p_step] : 0});
+            }
+            must(compare(ANY_NAN, sums + i * HEED_PANEL + j, &chain, 1, 1));
+        }
+}
+
+static void check_words(const struct heed_kernels *table, struct rng *rng) {
+    const struct heed_dots *dots = table->pairs;
+    struct words_case c;
+    choose_words(&c, rng);
+    const int64_t ldb = c.transposed ? c.k : c.columns, lda = round_up(c.k, HEED_DOT) / dots->elements;
+    float *a = new_filled(rng, FILL_NAN, round_up(c.rows, dots->tile_rows) * lda),
+          *b = new_filled(rng, FILL_NAN, round_up(c.k, HEED_DOT) * HEED_PANEL / dots->elements),
+          *sums = new_filled(rng, FILL_NAN, round_up(c.rows, dots->tile_rows) * HEED_PANEL);
+    describe("pairs as words", table->name, "%d x %d x %lld, %lld first, types %d and %d, transposed %d", c.rows, c.columns,
+             (long long)c.k, (long long)c.split, (int)c.a.type, (int)c.b.type, c.transposed);
+    const struct flushing before = flush_begin();
+    dots->load_a(c.a.data, c.a.type, c.k, c.rows, c.k, a, lda);
+    (c.transposed ? dots->load_b_transposed : dots->load_b)(c.b.data, c.b.type, ldb, c.k, c.columns, b);
+    words_tiles(&c, dots, a, b, sums);
+    flush_end(before);
+    scale_and_round(&c.a, c.rows * c.k, 1, c.a.values);
+    round_floats(HEED_BF16, c.b.values, c.columns * c.k);
+    const struct flushing again = flush_begin();
+    must_be_words(&c, sums);
+    flush_end(again);
+    free_elements(&c.a);
+    free_elements(&c.b);
+    float *const all[] = {a, b, sums};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+START_TEST(test_pairs_as_words) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("pairs_as_words", 0);
+    for (int64_t repeat = 0; table->pairs && repeat < test_count(1000); repeat++)
+        check_words(table, &rng);
+}
+END_TEST
+
 void add_pair_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_pairs_of_scores, 0, tables);
     tcase_add_loop_test(tests, test_pairs_of_weights, 0, tables);
+    tcase_add_loop_test(tests, test_pairs_as_words, 0, tables);
 }
