@@ -241,6 +241,12 @@ static void forget_unused_strides(struct heed_attention *r) {
                        outputs[i] == &r->mass ? mass : queries);
 }
 
+/* Without keys their rows have no elements, and strides that may be any number. */
+static void forget_empty_rows(struct attention_plan *plan) {
+    if (plan->columns == 0)
+        plan->given.weights.data = plan->given.scores.data = plan->given.mass.data = NULL;
+}
+
 void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             struct attention_plan *plan) {
     *plan = (struct attention_plan){.given = *given, .exec = exec, .kernels = kernels, .machine = heed_kernels_usable(0)};
@@ -270,4 +276,5 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     lay_out_shared(plan);
     lay_out_worker(plan);
     plan_sequences(plan);
+    forget_empty_rows(plan);
 }

@@ -173,6 +173,7 @@ START_TEST(test_api_attention_legal) {
     ACCEPTED_FROM(legal_attention, (r.num_heads = 0, r.num_kv_heads = 2));
     ACCEPTED_FROM(legal_attention, (r.query_tokens = 0, r.query.data = NULL, r.output.data = NULL));
     ACCEPTED_FROM(legal_attention, (r.key_tokens = 0, r.key.data = NULL, r.value.data = NULL));
+    ACCEPTED_FROM(legal_attention, (r.key_tokens = 0, r.weights.head_stride = r.weights.token_stride = INT64_MAX / 2));
     ACCEPTED_FROM(legal_attention, (r.batch = 1, r.output.batch_stride = 0)); /* a stride that is never stepped over */
     ACCEPTED_FROM(legal_attention, (interleave(&r, 10), r.output.data = memory + KEY + 4));
     ACCEPTED_FROM(legal_attention, (interleave(&r, 10), r.output.data = memory + KEY, r.key.data = memory + KEY + 6));
