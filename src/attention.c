@@ -141,6 +141,7 @@ HEED_API enum heed_status heed_attention_run(const struct heed_plan *plan, const
         return status;
     if (!small)
         return run_in(workspace, plan, request, kernels);
+    /* Not used, but what is wrong with it is so for all lengths that the plan is for. */
     status = workspace_check("workspace", workspace, plan->workspace_bytes, plan->workspace_bytes);
     if (status == HEED_OK)
         heed_attention_small(request, kernels);

@@ -1,7 +1,7 @@
 /* Attention from request to result: validate (attention_check.c), plan (attention_plan.c), run: blocks of rows (attention_block.c)
- * against chunks of keys (attention_keys.c), few of them (attention_thin.c) or as AMX multiplies them (attention_dots.c), with what
- * is added to scores (attention_scores.c); partial states and their merge (attention_states.c); outputs (attention_finish.c); sums
- * of weights (attention_mass.c). */
+ * against chunks of keys (attention_keys.c) as far as they see them (attention_ranges.c), few of them (attention_thin.c) or as AMX
+ * and vdpbf16ps multiply them (attention_dots.c), with what is added to scores (attention_scores.c); partial states and their merge
+ * (attention_states.c); outputs (attention_finish.c); sums of weights (attention_mass.c). */
 #ifndef HEED_ATTENTION_H
 #define HEED_ATTENTION_H
 

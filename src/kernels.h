@@ -20,8 +20,9 @@ enum {
     HEED_STREAMED_ROW = 8192, /* floats that are made on the stack before they are stored past the caches */
     HEED_SUM_LANES = 16,      /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 8,
-    HEED_DOT = 32, /* elements of k that dots have together; a sum of HEED_COMPUTE_BF16_AMX takes in as many at a time */
-    HEED_LINE = 16 /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
+    HEED_FETCHES = 3, /* queries, outputs, and keys or values */
+    HEED_DOT = 32,    /* elements of k that dots have together; a sum of HEED_COMPUTE_BF16_AMX takes in as many at a time */
+    HEED_LINE = 16    /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
 };
 
 /* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] *
@@ -109,7 +110,6 @@ struct heed_score_panel {
     float *row_max;
 };
 
-enum { HEED_FETCHES = 3 };
 /* Rows to be fetched, `step` bytes apart, of `lines` cache lines each; `each` of them beside a row of scores. */
 struct heed_fetch {
     const char *data;

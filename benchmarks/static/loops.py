@@ -25,7 +25,8 @@ class Instruction(NamedTuple):
 
     def is_fma(self):
         """Only those of whole vectors."""
-        return bool(re.fullmatch(r"vfn?m(add|sub)\d+ps|vdpbf16ps", self.name) or (self.name in ("fmla", "fmls") and ".4s" in self.operands))
+        is_neon = self.name in ("fmla", "fmls") and ".4s" in self.operands
+        return is_neon or bool(re.fullmatch(r"vfn?m(add|sub)\d+ps|vdpbf16ps", self.name))
 
     def is_shuffle(self):
         return bool(re.match(r"v(unpck|shuf|perm)|(trn|zip|uzp)[12]$", self.name))
