@@ -1,8 +1,10 @@
 /* Kernels that take weights of bytes and of blocks, of every usable table: the same as with these weights as floats, in guarded
  * memory. */
 #include "kernels_common.h"
+#include "stored.h"
 #include "weights.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,14 +100,23 @@ static struct panel new_panel(const struct heed_kernels *table, struct rng *rng,
     return panel;
 }
 
+/* Numbers whose products with weights become 0, of either sign, or the least float. */
+static float *new_vanishing(struct rng *rng, int64_t count) {
+    float *x = new_floats(count);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (float)rng_range(rng, -2, 2) * 0x1p-149f;
+    return x;
+}
+
 static void check_thin_blocks(const struct heed_kernels *table, const struct panel *panel, bool packed, struct rng *rng) {
     const struct columns *b = &panel->b;
-    const int64_t rows = rng_range(rng, 1, 12), lda = b->k + rng_range(rng, 0, 3);
-    float *a = new_filled(rng, FILL_NORMAL, rows * lda), *got = new_floats(rows * HEED_PANEL),
-          *want = new_floats(rows * HEED_PANEL);
+    const int64_t rows = rng_range(rng, 0, 2) ? rng_range(rng, 1, 12) : 1, lda = b->k + rng_range(rng, 0, 3);
+    const bool vanish = rng_range(rng, 0, 3) == 0;
+    float *a = vanish ? new_vanishing(rng, rows * lda) : new_filled(rng, FILL_NORMAL, rows * lda);
+    float *got = new_floats(rows * HEED_PANEL), *want = new_floats(rows * HEED_PANEL);
     struct heed_thin_blocks product = {.rows = (int)rows, .columns = (int)b->columns, .k = b->k, .a = a, .lda = lda};
-    describe("thin_blocks", table->name, "%s%s, %lld rows, k %lld", type_name(b->type), packed ? " packed" : "", (long long)rows,
-             (long long)b->k);
+    describe("thin_blocks", table->name, "%s%s, %lld rows%s, k %lld", type_name(b->type), packed ? " packed" : "", (long long)rows,
+             vanish ? " that vanish" : "", (long long)b->k);
     product.type = b->type, product.packed = packed ? panel->packed.data : NULL, product.b = b->data, product.ldb = b->ld;
     product.next = rng_range(rng, 0, 1) ? b->data : NULL, product.c = got;
     table->thin_blocks(&product);
@@ -171,4 +182,43 @@ START_TEST(test_weight_kernels) {
 }
 END_TEST
 
-void add_block_tests(TCase *tests, int tables) { tcase_add_loop_test(tests, test_weight_kernels, 0, tables); }
+/* A row of `a` times a panel whose columns are one block, scale * (first, rest, rest, ...): always `want`. */
+static void check_edge(const struct heed_kernels *table, enum heed_type type, float scale, int first, int rest, float a,
+                       float want) {
+    char blocks[HEED_PANEL * Q8_0_BYTES], packed[HEED_PANEL * Q8_0_BYTES];
+    float row[TYPE_BLOCK], got[HEED_PANEL];
+    const uint16_t half = half_of(HEED_F16, scale);
+    for (int j = 0; j < HEED_PANEL; j++) {
+        char *block = blocks + type_span(type, j * TYPE_BLOCK);
+        memcpy(block, &half, sizeof half);
+        memset(block + 2, type == HEED_Q8_0 ? rest : (8 + rest) * 0x11, (size_t)type_span(type, TYPE_BLOCK) - 2);
+        block[2] = (char)(type == HEED_Q8_0 ? first : (8 + first) | (8 + rest) << 4);
+    }
+    for (int p = 0; p < TYPE_BLOCK; p++)
+        row[p] = a;
+    table->pack_blocks(blocks, type, TYPE_BLOCK, TYPE_BLOCK, HEED_PANEL, packed);
+    describe("thin_blocks", table->name, "%s, scale %a, numbers %d, %d", type_name(type), (double)scale, first, rest);
+    table->thin_blocks(&(struct heed_thin_blocks){
+        .rows = 1, .columns = HEED_PANEL, .k = TYPE_BLOCK, .a = row, .lda = TYPE_BLOCK, .type = type, .packed = packed, .c = got});
+    for (int j = 0; j < HEED_PANEL; j++)
+        must(compare(SAME_BITS, &got[j], &want, 1, 1));
+}
+
+/* Where d * q by other means than a product has other bits: infinite, and -0, which a sum of 0 shows. */
+START_TEST(test_weight_kernels_edges) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    const enum heed_type types[] = {HEED_Q8_0, HEED_Q4_0};
+    for (int i = 0; i < 2; i++) {
+        check_edge(table, types[i], INFINITY, 3, 2, 1.0f, INFINITY);
+        check_edge(table, types[i], -INFINITY, 3, 2, 1.0f, -INFINITY);
+        check_edge(table, types[i], -0.01f, 1, 0, 0x1p-149f, -0.0f);
+        check_edge(table, types[i], 0.01f, -1, 0, 0x1p-149f, 0.0f);
+        check_edge(table, types[i], -0.0f, 1, 2, -1.0f, 0.0f);
+    }
+}
+END_TEST
+
+void add_block_tests(TCase *tests, int tables) {
+    tcase_add_loop_test(tests, test_weight_kernels, 0, tables);
+    tcase_add_loop_test(tests, test_weight_kernels_edges, 0, tables);
+}

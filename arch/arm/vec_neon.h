@@ -143,6 +143,7 @@ INLINE vf v_int4(vi x, const int i) {
     const uint8x16_t four = vandq_u8(vreinterpretq_u8_u32(x >> i % 2 * 4), vdupq_n_u8(15));
     return v_byte(vreinterpretq_u32_u8(vsubq_u8(four, vdupq_n_u8(8))), i / 2);
 }
+#include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf first = vzip1q_f32(*a, *b);
     *b = vzip2q_f32(*a, *b);

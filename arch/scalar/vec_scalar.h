@@ -121,6 +121,7 @@ INLINE vf v_of_bits(vi x) { return scalar_float(x); }
 INLINE vf v_bf16(vi x, const int i) { return scalar_float(i ? x & 0xffff0000 : x << 16); }
 INLINE vf v_int4(vi x, const int i) { return (float)((int)(x >> 4 * i & 15) - 8) * 0x1p24f; }
 INLINE vf v_byte(vi x, const int i) { return (float)(int32_t)(x << (24 - 8 * i) & 0xff000000); }
+#include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }

@@ -147,6 +147,7 @@ INLINE vf v_int4(vi x, const int i) {
     const vi four = _mm256_and_si256(_mm256_srli_epi32(x, i % 2 * 4), _mm256_set1_epi8(15));
     return v_byte(_mm256_sub_epi8(four, _mm256_set1_epi8(8)), i / 2);
 }
+#include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
     *a = _mm256_permute2f128_ps(low, high, 0x20);

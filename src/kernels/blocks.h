@@ -31,8 +31,11 @@ INLINE vf load_scale(const enum heed_type type, const char *block, int j) {
     return v_mul(v_widen_f16(v_load_half((const uint16_t *)(const void *)block + j)), v_set1(unit));
 }
 /* Row i of a turn, columns from j on, in units of load_scale. */
+INLINE vi load_word(const char *words, int j, const int i) {
+    return v_load_int((const uint8_t *)words + i / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES);
+}
 INLINE vf load_weight(const enum heed_type type, const char *words, int j, const int half, const int i) {
-    const vi word = v_load_int((const uint8_t *)words + i / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES);
+    const vi word = load_word(words, j, i);
     return type == HEED_Q4_0 ? v_int4(word, i % WORD_BYTES * 2 + half) : v_byte(word, i % WORD_BYTES);
 }
 
