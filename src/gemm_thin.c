@@ -13,18 +13,16 @@
 
 enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32 };
 
-/* Packed elements of which some come from L3 or memory in each call. */
+/* b, of which some comes from L3 or memory in each call. */
 static bool is_far(const struct heed_gemm *request) {
-    const int64_t column_bytes = type_span(request->b_type, max_i64(1, request->k));
-    return request->packed_b && request->compute == HEED_COMPUTE_F32 && !type_has_blocks(request->b_type) &&
-           request->n > 2 * heed_cache_sizes().l2 / column_bytes;
+    return request->n > 2 * heed_cache_sizes().l2 / type_span(request->b_type, max_i64(1, request->k));
 }
 
 /* Of packed floats from memory, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
  * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and
  * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (!is_far(request))
+    if (!request->packed_b || request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
         return HEED_GEMM_FEW_ROWS;
     return request->b_type == HEED_F32 && kernels->tile_columns == HEED_PANEL ? FAR_ROWS_WIDE : FAR_ROWS;
 }
@@ -84,7 +82,8 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
                                         .c = c->sums,
                                         .ldc = c->ldsums,
                                         .pairs = request->compute == HEED_COMPUTE_BF16,
-                                        .continues = done > 0};
+                                        .continues = done > 0,
+                                        .far = is_far(request)};
     if (request->packed_b) {
         product.columns = HEED_PANEL;
         product.b = heed_gemm_packed_at(request, c->column, 0);

@@ -53,6 +53,7 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .skipped = t->skipped,
                                               .pairs = t->pairs,
                                               .continues = t->continues,
+                                              .far = rng_range(rng, 0, 1),
                                               .next = t->has_next ? t->a : NULL,
                                               .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};
     (t->transposed ? table->thin_product_transposed : table->thin_product)(&product);

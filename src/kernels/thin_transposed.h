@@ -6,10 +6,12 @@
 #define HEED_KERNELS_THIN_TRANSPOSED_H
 
 enum {
-    SQUARE_ROWS = VF_LANES > 8 ? 8 : 4, /* which have registers beside a square */
-    PIECE_BYTES = 512,                  /* of each row of a square are fetched while as many are multiplied: of a plain read's rate,
-                                           floats then have 0.98, with 2 KB 0.88, with a line 0.96, and bf16 0.87, 0.83, 0.78 */
-    FAR_BYTES = 16 * 1024               /* shorter rows are fetched so far ahead, and from half of it on into L1 */
+    SQUARE_ROWS = VF_LANES > 8 ? 8 : 4,      /* which have registers beside a square */
+    FAR_SQUARE_ROWS = VF_LANES > 8 ? 12 : 4, /* the same if b is far: 12 rows of floats from memory take 0.75 of the time, of bf16
+                                                0.9, but from L2 1.05 to 1.25 of it */
+    PIECE_BYTES = 512,    /* of each row of a square are fetched while as many are multiplied: of a plain read's rate,
+                             floats then have 0.98, with 2 KB 0.88, with a line 0.96, and bf16 0.87, 0.83, 0.78 */
+    FAR_BYTES = 16 * 1024 /* shorter rows are fetched so far ahead, and from half of it on into L1 */
 };
 
 /* Pieces of rows that are fetched line by line: the far ones into L2, near ones (0: none) into L1, as in thin_fetch. */
@@ -60,7 +62,7 @@ INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const str
 }
 
 INLINE void thin_square(const enum heed_type type, const int rows, const void *b, int64_t ldb, const struct tile_rows *a,
-                        vf acc[SQUARE_ROWS]) {
+                        vf acc[FAR_SQUARE_ROWS]) {
     vf r[VF_LANES];
     if (type == HEED_BF16)
         turn_words(b, ldb, 0, VF_LANES, r);
@@ -79,7 +81,7 @@ INLINE void thin_squares(const enum heed_type type, const int rows, const struct
     const int64_t piece = round_up(ceil_div(product->k, pieces), step);
     const void *b = type_at(type, product->b, j * product->ldb);
     struct tile_rows a;
-    vf acc[SQUARE_ROWS];
+    vf acc[FAR_SQUARE_ROWS];
     tile_rows_begin(rows, &a, product->a, product->lda);
     UNROLL for (int i = 0; i < rows; i++) acc[i] = product->continues ? v_load(product->c + i * product->ldc + j) : v_zero();
     for (int64_t p = 0; p < k;) {
@@ -97,8 +99,8 @@ INLINE void thin_squares(const enum heed_type type, const int rows, const struct
 
 #define THIN_SQUARES(name, type, rows)                                                                                             \
     NOINLINE void name##_##rows(const struct heed_thin_product *product, int64_t k, int j) {                                       \
-        if (rows <= SQUARE_ROWS)                                                                                                   \
-            thin_squares(type, rows <= SQUARE_ROWS ? rows : 1, product, k, j);                                                     \
+        if (rows <= FAR_SQUARE_ROWS)                                                                                               \
+            thin_squares(type, rows <= FAR_SQUARE_ROWS ? rows : 1, product, k, j);                                                 \
     }
 #define THIN_SQUARES_OF_TYPE(name, type)                                                                                           \
     THIN_SQUARES(name, type, 1)                                                                                                    \
@@ -108,9 +110,13 @@ INLINE void thin_squares(const enum heed_type type, const int rows, const struct
     THIN_SQUARES(name, type, 5)                                                                                                    \
     THIN_SQUARES(name, type, 6)                                                                                                    \
     THIN_SQUARES(name, type, 7)                                                                                                    \
-    THIN_SQUARES(name, type, 8)
+    THIN_SQUARES(name, type, 8)                                                                                                    \
+    THIN_SQUARES(name, type, 9)                                                                                                    \
+    THIN_SQUARES(name, type, 10)                                                                                                   \
+    THIN_SQUARES(name, type, 11)                                                                                                   \
+    THIN_SQUARES(name, type, 12)
 #define THIN_SQUARES_NAMES(name)                                                                                                   \
-    { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8 }
+    { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8, name##_9, name##_10, name##_11, name##_12 }
 THIN_SQUARES_OF_TYPE(squares, HEED_F32)
 THIN_SQUARES_OF_TYPE(squares_bf16, HEED_BF16)
 THIN_SQUARES_OF_TYPE(squares_f16, HEED_F16)
@@ -189,14 +195,14 @@ static void thin_part_turned(const struct heed_thin_product *product, int j, int
 
 /* Squares as long as they are whole, and the rest turned. */
 static void thin_product_transposed(const struct heed_thin_product *product) {
-    static void (*const squares_of[3][8])(const struct heed_thin_product *, int64_t,
-                                          int) = {[HEED_F32] = THIN_SQUARES_NAMES(squares),
-                                                  [HEED_BF16] = THIN_SQUARES_NAMES(squares_bf16),
-                                                  [HEED_F16] = THIN_SQUARES_NAMES(squares_f16)};
+    static void (*const squares_of[3][12])(const struct heed_thin_product *, int64_t,
+                                           int) = {[HEED_F32] = THIN_SQUARES_NAMES(squares),
+                                                   [HEED_BF16] = THIN_SQUARES_NAMES(squares_bf16),
+                                                   [HEED_F16] = THIN_SQUARES_NAMES(squares_f16)};
     const int from = (product->skipped + VF_LANES - 1) / VF_LANES * VF_LANES;
     const int to = larger(from, product->columns / VF_LANES * VF_LANES);
     const int64_t k = product->k / turn_step(product->type, INT64_MAX) * turn_step(product->type, INT64_MAX);
-    if (product->pairs || product->type == HEED_I8 || product->rows > SQUARE_ROWS || k == 0) {
+    if (product->pairs || product->type == HEED_I8 || product->rows > (product->far ? FAR_SQUARE_ROWS : SQUARE_ROWS) || k == 0) {
         thin_product_turned(product);
         return;
     }
