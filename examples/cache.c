@@ -1,7 +1,6 @@
 /* Two conversations over one paged key/value cache: the second is a fork of the first and shares the pages of their common start.
  * Then both go on token by token.  Attention over plain rows, which hold everything twice, has the same bits at every step. */
 #include <heed.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,9 @@ enum { HEADS = 4, KV_HEADS = 2, DIM = 32, PAIRS = DIM / 2 };
 enum { PAGE_TOKENS = 16, SEQUENCE_PAGES = 4, CAPACITY = PAGE_TOKENS * SEQUENCE_PAGES, PAGES = 6, PREFIX = 40, STEPS = 20 };
 
 static float cosines[CAPACITY][PAIRS], sines[CAPACITY][PAIRS];
-static float key_rows[2][CAPACITY][KV_HEADS][DIM], value_rows[2][CAPACITY][KV_HEADS][DIM]; /* keys are turned */
+static const struct heed_rope_tables tables = {
+    .pairs = PAIRS, .cos = cosines[0], .sin = sines[0], .table_stride = PAIRS, .positions = CAPACITY};
+static float key_rows[2][CAPACITY][KV_HEADS][DIM], value_rows[2][CAPACITY][KV_HEADS][DIM]; /* keys are rotated */
 
 /* Three pages for the start of 40 tokens; the fork needs a page for what comes after the shared two. */
 static int32_t page_table[2][SEQUENCE_PAGES] = {{4, 1, 5, 0}, {-1, -1, -1, -1}};
@@ -23,13 +24,19 @@ static void fill(float *x, int n) {
         x[i] = (float)rand() / (float)RAND_MAX - 0.5f;
 }
 
-/* What heed_kv_append does to keys, to the last bit; queries are the caller's to turn. */
-static void turn(float x[DIM], int position) {
-    for (int i = 0; i < PAIRS; i++) {
-        const float a = x[i], b = x[i + PAIRS], c = cosines[position][i], s = sines[position][i];
-        x[i] = fmaf(a, c, -(b * s));
-        x[i + PAIRS] = fmaf(b, c, a * s);
-    }
+/* Tokens of some sequences, in place, from position on: for queries, and what heed_kv_append does to keys, to the last bit. */
+static enum heed_status rotate(float *rows, int batch, int64_t batch_stride, int tokens, int heads, int64_t position) {
+    const struct heed_rope rope = {
+        .batch = batch,
+        .num_heads = heads,
+        .tokens = tokens,
+        .head_dim = DIM,
+        .positions = (int64_t[]){position, position},
+        .tables = tables,
+        .input = {rows, batch_stride, DIM, heads * DIM, HEED_F32},
+        .output = {rows, batch_stride, DIM, heads * DIM, HEED_F32},
+    };
+    return heed_rope(&rope, NULL);
 }
 
 /* `tokens` new tokens for each of `batch` sequences, from position on: to the cache, and to the rows. */
@@ -39,7 +46,7 @@ static enum heed_status append(int batch, int tokens, int64_t position) {
         .batch = batch,
         .tokens = tokens,
         .positions = (int64_t[]){position, position},
-        .rope = {.pairs = PAIRS, .cos = cosines[0], .sin = sines[0], .table_stride = PAIRS, .positions = CAPACITY},
+        .rope = tables,
         .key = {key[0][0][0], PREFIX * KV_HEADS * DIM, DIM, KV_HEADS * DIM, HEED_F32},
         .value = {value[0][0][0], PREFIX * KV_HEADS * DIM, DIM, KV_HEADS * DIM, HEED_F32},
         .cache = &cache,
@@ -49,11 +56,9 @@ static enum heed_status append(int batch, int tokens, int64_t position) {
     for (int b = 0; b < batch; b++) {
         memcpy(key_rows[b][position], key[b], (size_t)tokens * sizeof *key[b]);
         memcpy(value_rows[b][position], value[b], (size_t)tokens * sizeof *value[b]);
-        for (int t = 0; t < tokens; t++)
-            for (int h = 0; h < KV_HEADS; h++)
-                turn(key_rows[b][position + t][h], (int)position + t);
     }
-    return heed_kv_append(&append, NULL);
+    const enum heed_status status = rotate(key_rows[0][position][0], batch, CAPACITY * KV_HEADS * DIM, tokens, KV_HEADS, position);
+    return status ? status : heed_kv_append(&append, NULL);
 }
 
 /* Sequence 1 becomes a copy of sequence 0: its full pages are shared, its last one, which both will write to, is not. */
@@ -86,9 +91,8 @@ static enum heed_status decode(float query[2][HEADS][DIM], int64_t tokens, const
 static enum heed_status step(int64_t position, bool *same) {
     float query[2][HEADS][DIM], paged[2][HEADS][DIM], rows[2][HEADS][DIM];
     fill(query[0][0], 2 * HEADS * DIM);
-    for (int i = 0; i < 2 * HEADS; i++)
-        turn(query[i / HEADS][i % HEADS], (int)position);
-    enum heed_status status = append(2, 1, position);
+    enum heed_status status = rotate(query[0][0], 2, HEADS * DIM, 1, HEADS, position);
+    status = status ? status : append(2, 1, position);
     status = status ? status : decode(query, position + 1, &cache, paged);
     status = status ? status : decode(query, position + 1, NULL, rows);
     *same &= status || memcmp(paged, rows, sizeof rows) == 0;
@@ -97,15 +101,14 @@ static enum heed_status step(int64_t position, bool *same) {
 
 int main(void) {
     bool same = true;
-    for (int i = 0; i < CAPACITY * PAIRS; i++) {
-        const double angle = i / PAIRS * pow(10000, -(double)(i % PAIRS) / PAIRS);
-        cosines[i / PAIRS][i % PAIRS] = (float)cos(angle);
-        sines[i / PAIRS][i % PAIRS] = (float)sin(angle);
-    }
+    const struct heed_rope_fill fill_tables = {
+        .pairs = PAIRS, .positions = CAPACITY, .base = 10000, .cos = cosines[0], .sin = sines[0], .table_stride = PAIRS};
+    enum heed_status status = heed_rope_fill(&fill_tables, NULL);
     cache.pages_per_sequence = cache.table_stride = SEQUENCE_PAGES;
     cache.page_table = page_table[0];
     cache.data = aligned_alloc(64, PAGES * (size_t)heed_kv_page_bytes(&cache));
-    enum heed_status status = cache.data ? append(1, PREFIX, 0) : HEED_OUT_OF_MEMORY;
+    if (status == HEED_OK)
+        status = cache.data ? append(1, PREFIX, 0) : HEED_OUT_OF_MEMORY;
     if (status == HEED_OK)
         fork_sequence();
     for (int64_t position = PREFIX; status == HEED_OK && position < PREFIX + STEPS; position++)

@@ -7,7 +7,8 @@
  *   Sizes      every size may be 0; a call without elements does nothing and returns HEED_OK.
  *   Bits       a result depends on the descriptor and the data alone: not on the instruction set, the compiler, the number of
  *              threads, alignment, strides, the other rows of the batch, or the caller's rounding and flush-to-zero modes.
- *              Every NaN that heed writes is the quiet NaN 0x7fc00000.  The rules are in src/arithmetic.md.
+ *              Every NaN that heed computes is the quiet NaN 0x7fc00000; what is only copied keeps its own.  The rules are in
+ *              src/arithmetic.md.
  *   Errors     a bad request returns a status and sets heed_error_message(); no output is touched.  Nothing aborts or prints.
  *   Aliasing   an output may overlap no input and no other output, unless its function says so.
  *   Threads    any function may be called from any number of threads at once; there is no state between calls.
@@ -62,7 +63,7 @@ struct heed_exec {
     bool (*cancelled)(void *cancel_context);
     void *cancel_context;
     /* NULL: a call that needs memory allocates it.  Else memory for it, aligned to 64 bytes, and how much there is: for one call at
-     * a time.  How much a call needs at most tell heed_gemm_workspace_bytes and its like, and heed_attention_plan.  Not used by
+     * a time.  How much a call needs tell heed_gemm_workspace_bytes and its like, and heed_attention_plan.  Not used by
      * heed_attention_run, which is given its own. */
     void *workspace;
     int64_t workspace_bytes;
@@ -76,8 +77,9 @@ enum heed_type {
     HEED_BF16, /* the upper half of a float */
     HEED_F16,  /* IEEE 754's binary16 */
     HEED_I8,   /* signed bytes, times a scale for many of them: keys and values of a cache, weights of heed_gemm */
-    HEED_Q8_0, /* weights of heed_gemm in blocks of 32, as ggml and GGUF have them: a scale of f16, then 32 signed bytes */
-    HEED_Q4_0  /* the same, 16 bytes: byte i has element i, plus 8, in its lower 4 bits and element i + 16, plus 8, in its upper */
+    HEED_Q8_0, /* weights of heed_gemm in blocks of 32, as ggml and GGUF have them, 34 bytes: a scale of f16, 32 signed bytes */
+    HEED_Q4_0  /* the same, 18 bytes: a scale, then 16, of which byte i has element i, plus 8, in its lower 4 bits and element
+                  i + 16, plus 8, in its upper */
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
@@ -213,7 +215,8 @@ enum heed_compute {
     HEED_COMPUTE_F32 = 0,
     HEED_COMPUTE_BF16,    /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
                              than 2^-126 are 0, as vdpbf16ps has it (Intel's Software Developer's Manual, volume 2).  With more than
-                             some 16 rows that instruction is used, where it is as quick as a multiply-add of floats: Zen 4 and 5 */
+                             some 16 rows that instruction is used, where it is as quick as a multiply-add of floats: Zen 4 and
+                             5, and Cooper Lake */
     HEED_COMPUTE_BF16_AMX /* the same, but summed 32 products at a time as AMX does (tdpbf16ps, same manual), which where there is
                              one makes products some ten times as fast, and attention some five times, with more than some 16
                              rows, and both slower than HEED_COMPUTE_BF16 elsewhere.  The first such call asks Linux for AMX, for
@@ -227,7 +230,8 @@ enum heed_compute {
  * Keys that a query may not see by causal, window or length are not part of its result even if they hold NaN or Inf, and are not
  * read if no query of the call sees them; a query that sees no key gives an output of exactly 0, weights of 0 and a log-sum-exp of
  * -inf (with a sink: the sink).  A NaN that it does see gives NaN.
- * Memory beyond the tensors: about 1 MiB per worker for widths up to 256, whatever the number of tokens.
+ * Memory beyond the tensors: 1 to 2 MiB per worker for widths up to 256; and where workers share the keys of few queries, what they
+ * merge, value_dim + 2 floats for each query, head and HEED_CHUNK keys.  Never tokens times tokens.
  *
  * Packed sequences of various lengths: with query_starts, the queries of sequence b are the tokens query_starts[b] ...
  * query_starts[b + 1] - 1 of tensors that hold all query_tokens tokens one after another; their batch_stride is not used, and rows
@@ -286,7 +290,8 @@ struct heed_attention {
 enum heed_status heed_attention(const struct heed_attention *attention, const struct heed_exec *exec);
 
 /* The same in two steps, for calls that must not allocate: plan once, run often, on any layer whose request differs from the
- * planned one in nothing but pointers and the contents of tensors, lengths, starts, offsets and tables. */
+ * planned one in nothing but pointers and the contents of tensors, lengths, starts, offsets and tables.  For a sequence that grows,
+ * plan with its most tokens as key_tokens, and tell how many there are in key_lengths. */
 struct heed_plan {
     int64_t workspace_bytes; /* that heed_attention_run needs, aligned to 64; may be 0 */
     int64_t tasks;           /* independent pieces of work, drawn by the workers as they get free */
@@ -403,7 +408,7 @@ enum heed_status heed_kv_append(const struct heed_kv_append *append, const struc
  */
 struct heed_gemm {
     int64_t m, n, k;
-    float alpha, beta;
+    float alpha, beta; /* alpha has no default: 0, as if it were forgotten, is beta * c */
     enum heed_compute compute;
     bool transpose_a, transpose_b;
     const void *a;
@@ -419,7 +424,8 @@ struct heed_gemm {
     const void *packed_b;
 };
 enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec);
-/* Of exec->workspace, for this request and any of fewer rows with the same exec; -1 if either is not legal. */
+/* Of exec->workspace, for this request with the same exec; -1 if either is not legal.  One of fewer rows may need more, for it is
+ * cut into other blocks: memory for calls of several sizes is the most that one of them needs. */
 int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct heed_exec *exec);
 
 /* Packing b once, for weights that are multiplied many times: in its own type, so that a product of few rows reads no more than
@@ -578,9 +584,11 @@ int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const stru
  * them.
  * `attention` has the sizes, the options, and compute for all products.  Its query, key, value and output are the layer's own, and
  * without a cache key_tokens and key_starts too: each sequence attends to itself.  With a cache, keys and values are appended at
- * positions first, and seen then: key_tokens, key_lengths and offsets count them.  What else it can hand out must be NULL.
- * Rows are all tokens of a sequence after those of the one before, batch * query_tokens; or query_tokens with query_starts, which
- * then begin at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from all of them. */
+ * positions first, and seen then: key_tokens, key_lengths and offsets count them, so that key_tokens is positions[b] + query_tokens
+ * or, where sequences differ, the largest of these, with key_lengths for each; and a causal decoder wants HEED_ALIGN_BOTTOM_RIGHT
+ * or offsets, as in heed_attention.  What else it can hand out must be NULL. Rows are all tokens of a sequence after those of the
+ * one before, batch * query_tokens; or query_tokens with query_starts, which then begin at 0 and end there.  output may be where
+ * input is, and exactly residual; the cache is apart from all of them. */
 struct heed_attention_layer {
     struct heed_attention attention;
     const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */

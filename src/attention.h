@@ -1,7 +1,9 @@
 /* Attention from request to result: validate (attention_check.c), plan (attention_plan.c), run: blocks of rows (attention_block.c)
  * against chunks of keys (attention_keys.c) as far as they see them (attention_ranges.c), few of them (attention_thin.c) or as AMX
  * and vdpbf16ps multiply them (attention_dots.c), with what is added to scores (attention_scores.c); partial states and their merge
- * (attention_states.c); outputs (attention_finish.c); sums of weights (attention_mass.c). */
+ * (attention_states.c); outputs (attention_finish.c); sums of weights (attention_mass.c).  What these share: sequences
+ * (attention_sequence.c), memory (attention_memory.c), what is fetched ahead (attention_fetch.c).  Small calls go a way of their
+ * own (attention_small.c), and a layer around it all is attention_layer.c. */
 #ifndef HEED_ATTENTION_H
 #define HEED_ATTENTION_H
 
@@ -110,9 +112,8 @@ struct attention_plan {
                            task of a sequence may have less of them */
     int64_t tasks;
     int64_t output_ld;
-    int64_t chunk_keys;    /* room for keys of one chunk */
-    int64_t relative_keys; /* distances in a table of relative bias */
-    double flops;
+    int64_t chunk_keys;        /* room for keys of one chunk */
+    int64_t relative_keys;     /* distances in a table of relative bias */
     int workers, most_workers; /* of this call, and of any with the same sizes */
     struct attention_layout layout;
 };

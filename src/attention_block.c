@@ -20,7 +20,7 @@ int64_t heed_block_row_offset(const struct attention_block *block, int64_t batch
     return base + of_head.head * head_stride + of_head.token * token_stride;
 }
 
-const void *heed_block_query_row(const struct attention_block *block, int64_t row) {
+static const void *query_row(const struct attention_block *block, int64_t row) {
     const struct heed_input *view = &block->plan->request->query;
     return type_at(view->type, view->data,
                    heed_block_row_offset(block, view->batch_stride, view->head_stride, view->token_stride, row));
@@ -84,7 +84,7 @@ void heed_block_load_queries(const struct attention_block *block, int64_t from, 
     const struct heed_kernels *kernels = block->kernels;
     const float *scales = request->cache ? kv_channel_scales(request->cache, block->kv_head) : NULL;
     for (int64_t i = from, n; i < from + rows; i += n, to += n * ld) {
-        const void *query = heed_block_query_row(block, i);
+        const void *query = query_row(block, i);
         n = min_i64(heed_block_rows_apart(block, i), from + rows - i);
         if (scales)
             multiply_by_channels(block, scales, n, query, stride, to, ld);

@@ -8,7 +8,9 @@
 struct attention_chunk {
     int64_t start;
     int n, begin, end;
-    const void *keys[HEED_CHUNK / HEED_SUM_LANES]; /* panels of key_width keys, [head_dim][key_width] */
+    /* Panels of key_width keys, [head_dim][key_width]; of a thin block without a cache, keys[0] is the first key's row; not used
+     * by dots. */
+    const void *keys[HEED_CHUNK / HEED_SUM_LANES];
     int key_width;
     bool values_checked, values_finite;
     const void *values[HEED_CHUNK / HEED_SUM_LANES]; /* pieces of piece_keys keys, rows value_ld apart */
@@ -118,8 +120,6 @@ int64_t heed_block_row_offset(const struct attention_block *block, int64_t batch
                               int64_t row);
 /* How many rows from this one on lie one stride apart: all, or the query heads of one token. */
 int64_t heed_block_rows_apart(const struct attention_block *block, int64_t row);
-/* Row `row` of the block in the queries. */
-const void *heed_block_query_row(const struct attention_block *block, int64_t row);
 /* And in an output view of floats. */
 float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row);
 /* Where final max and sum of a row are kept for the mass. */

@@ -14,8 +14,6 @@
 #define BLOCK_BYTES_MOST (1024 * 1024)
 /* With this many rows a block's work hides the packing of its keys (about 1 % of it at 384 rows). */
 #define BLOCK_ROWS_MOST 2048
-/* Fewer rows than this are one block, whose keys workers share. */
-#define BLOCK_ROWS_LEAST (2 * plan->subrows)
 /* Tasks for each worker, so that the last one to finish does not leave the others waiting for long. */
 #define TASKS_PER_WORKER 4
 /* Keys and values are packed when at least so many rows share them: strided rows share few cache sets and pages. */
@@ -91,21 +89,25 @@ static int64_t rows_in_cache(const struct heed_attention *request) {
     return min_i64(BLOCK_BYTES_MOST, heed_cache_sizes().l2 / 2) / row_bytes;
 }
 
+/* Fewer rows than this are one block, whose keys workers share. */
+static int64_t least_block_rows(const struct attention_plan *plan) { return 2 * plan->subrows; }
+
 static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows) {
-    if (rows <= BLOCK_ROWS_LEAST)
+    const int64_t least = least_block_rows(plan);
+    if (rows <= least)
         return rows;
-    int64_t most = max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, rows_in_cache(plan->request)));
+    int64_t most = max_i64(least, min_i64(BLOCK_ROWS_MOST, rows_in_cache(plan->request)));
     if (plan->most_workers > 1) {
         const int64_t blocks_wanted = ceil_div((int64_t)plan->most_workers * TASKS_PER_WORKER, plan->heads);
         most = min_i64(most, ceil_div(rows, blocks_wanted));
     }
-    return min_i64(round_up(most, BLOCK_ROWS_LEAST), rows);
+    return min_i64(round_up(most, least), rows);
 }
 
 /* Few rows against many keys: workers share the keys of one block. */
 static int64_t choose_splits(const struct attention_plan *plan, int64_t rows) {
     const int64_t wanted = (int64_t)plan->most_workers * TASKS_PER_WORKER;
-    if (plan->most_workers == 1 || rows > BLOCK_ROWS_LEAST || plan->heads >= wanted)
+    if (plan->most_workers == 1 || rows > least_block_rows(plan) || plan->heads >= wanted)
         return 1;
     return max_i64(1, min_i64(plan->chunks, ceil_div(wanted, plan->heads)));
 }
@@ -124,7 +126,6 @@ static int64_t choose_beside(const struct attention_plan *plan, bool most) {
 /* Multiplications and additions for all pairs of a query and a key in its reach, roughly; most: whatever the lengths are. */
 static double count_flops(const struct heed_attention *request, bool most) {
     const double per_pair = 2.0 * (double)request->num_heads * (double)(request->head_dim + request->value_dim);
-    const int64_t sequences = most ? 1 : request->batch;
     const bool packed = request->query_starts || request->key_starts;
     double pairs = 0;
     int64_t reach = INT64_MAX;
@@ -133,7 +134,7 @@ static double count_flops(const struct heed_attention *request, bool most) {
     if (most || !(packed || request->key_lengths))
         return per_pair * (packed ? 1.0 : (double)request->batch) * (double)request->query_tokens *
                (double)min_i64(request->key_tokens, reach);
-    for (int64_t b = 0; b < sequences; b++) {
+    for (int64_t b = 0; b < request->batch; b++) {
         const struct attention_sequence s = heed_attention_sequence(request, b);
         pairs += (double)s.queries * (double)min_i64(s.keys, reach);
     }
@@ -217,8 +218,7 @@ static void plan_sequences(struct attention_plan *plan) {
     plan->columns = keys;
     plan->blocks = ceil_div(plan->group * queries, plan->block_rows);
     plan->tasks = request->batch * ceil_div(request->num_kv_heads, plan->beside) * (plan->splits > 1 ? plan->splits : plan->blocks);
-    plan->flops = count_flops(request, false);
-    plan->workers = (int)min_i64(workers_for(plan, plan->tasks, plan->flops), plan->most_workers);
+    plan->workers = (int)min_i64(workers_for(plan, plan->tasks, count_flops(request, false)), plan->most_workers);
 }
 
 static void forget_strides(int64_t *batch, int64_t *head, int64_t *token, const int64_t count[3]) {

@@ -117,7 +117,10 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
         {plan->splits == 1 && plan->tasks > 1, "tasks: blocks of rows of each key/value head, drawn by workers as they get free"},
         {plan->is_thin, "rows: few, so memory is the limit: keys and values are read once, in order, and fetched ahead"},
         {!cached && !plan->pack_keys, "keys: rows are transposed as they are read"},
-        {plan->pairs, "products: of bf16 pairs, into which queries, keys, weights and values are rounded and packed"},
+        {plan->pairs && !plan->is_thin,
+         "products: of bf16 pairs, into which queries, keys, weights and values are rounded and packed"},
+        {plan->pairs && plan->is_thin,
+         "products: of bf16 pairs, into which queries and weights are rounded; keys and values are bf16"},
         {plan->dots && !amx,
          "products: of bf16 pairs by one instruction, for which queries, keys, weights and values are arranged"},
         {amx && plan->dots->elements > 1, "products: by AMX, for which queries, keys, weights and values are rounded and arranged"},
@@ -142,7 +145,7 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
 }
 
 static const char *compute_name(enum heed_compute compute) {
-    return compute == HEED_COMPUTE_BF16_AMX ? "bf16_amx" : compute == HEED_COMPUTE_BF16 ? "bf16" : "f32";
+    return compute == HEED_COMPUTE_BF16_AMX ? "bf16-amx" : compute == HEED_COMPUTE_BF16 ? "bf16" : "f32";
 }
 
 static void explain(struct text *text, const struct heed_plan *plan, const struct heed_kernels *kernels) {

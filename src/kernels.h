@@ -19,7 +19,7 @@ enum {
     HEED_PANEL = 64,          /* columns of a packed panel, on every instruction set */
     HEED_STREAMED_ROW = 8192, /* floats that are made on the stack before they are stored past the caches */
     HEED_SUM_LANES = 16,      /* partial sums of a softmax denominator; part of the arithmetic */
-    HEED_MAX_TILE_ROWS = 8,
+    HEED_MAX_TILE_ROWS = 6,
     HEED_FETCHES = 3, /* queries, outputs, and keys or values */
     HEED_DOT = 32,    /* elements of k that dots have together; a sum of HEED_COMPUTE_BF16_AMX takes in as many at a time */
     HEED_LINE = 16    /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
@@ -382,7 +382,8 @@ struct heed_kernels {
                         int64_t ldy);
     /* w[i] = exp2(w[i] - max) * (1 / sum); 0 if sum is 0; NaNs become the one NaN. */
     void (*weights_row)(float *w, int64_t n, float max, float sum);
-    /* y = softmax(factor * x) over n elements; y may be x.  stream: past the caches, n at most HEED_STREAMED_ROW. */
+    /* y = softmax(factor * x) over n elements; y may be x.  stream: past the caches, n at most HEED_STREAMED_ROW.  next: a row
+     * that is fetched meanwhile. */
     void (*softmax_row)(const float *x, const float *next, int64_t n, float factor, float *y, bool stream);
     /* y[i] = fma(x[i], factor, y[i]), x of any type, bytes and blocks too, of which there are whole ones. */
     void (*add_scaled)(const void *x, enum heed_type type, int64_t n, float factor, float *y);

@@ -208,7 +208,7 @@ START_TEST(test_api_explain) {
     plan = plan_of(pairs, NULL);
     check_explanation(&plan);
     heed_explain(&plan, text, TEXT);
-    ck_assert_ptr_nonnull(strstr(text, "\"compute\": \"bf16_amx\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"compute\": \"bf16-amx\""));
     plan = plan_of(cached_attention(), NULL);
     check_explanation(&plan);
     struct heed_attention empty = legal_attention();

@@ -38,7 +38,7 @@ static void print_isas(const struct heed_info *info) {
     printf("instruction sets in this build, best first:\n");
     for (const char *const *name = info->compiled; *name; name++) {
         bool usable = contains(info->usable, *name), chosen = info->isa && strcmp(*name, info->isa) == 0;
-        printf("  %s%-9s%s    %s\n", chosen ? terminal_bold() : "", *name, chosen ? terminal_reset() : "",
+        printf("  %s%-10s%s    %s\n", chosen ? terminal_bold() : "", *name, chosen ? terminal_reset() : "",
                chosen   ? "usable, chosen"
                : usable ? "usable"
                         : "not on this CPU");

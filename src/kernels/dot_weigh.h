@@ -1,9 +1,8 @@
-/* The softmax of a chunk's scores in HEED_COMPUTE_BF16_AMX, whose weights become rows of a where the scores were.  Contract in
- * src/kernels.h.
+/* The softmax of a chunk's scores where products are dots, or pairs of one instruction: weights become rows of a where the scores
+ * were.  Contract in src/kernels.h.
  *
- * dot_store(s, j, x): x[HEED_DOT / VF_LANES] become elements j ... j + HEED_DOT - 1 of a row of a in the memory of s, none after
- * s[j
- * + HEED_DOT - 1]. */
+ * dot_store(s, j, x): x[HEED_DOT / VF_LANES] become elements j ... j + HEED_DOT - 1 of a row of a, in the memory of s up to
+ * s[j + HEED_DOT - 1]. */
 #ifndef HEED_KERNELS_DOT_WEIGH_H
 #define HEED_KERNELS_DOT_WEIGH_H
 

@@ -13,6 +13,7 @@
 
 #define TILE_COLUMNS (TILE_VECTORS * VF_LANES)
 enum { TALL_ROWS = 2 * TILE_ROWS };
+_Static_assert(TILE_ROWS <= HEED_MAX_TILE_ROWS && TILE_VECTORS <= 4, "tables of shapes have no more");
 
 INLINE void tile_zero(const int rows, const int vectors, vf acc[][TILE_VECTORS]) {
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_clear();
