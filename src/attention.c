@@ -52,15 +52,10 @@ static enum heed_status run_plan(const struct attention_plan *plan, float *works
     return heed_schedule_run(plan->exec, (int)min_i64(plan->workers, mass_tasks), mass_tasks, run_mass, &run);
 }
 
-static enum heed_status check_exec(const struct heed_exec *exec, const struct heed_kernels **kernels) {
-    const enum heed_status status = heed_exec_check(exec);
-    return status ? status : heed_kernels_for(exec, kernels);
-}
-
 static enum heed_status check(const struct heed_attention *attention, const struct heed_exec *exec,
                               const struct heed_kernels **kernels) {
     const enum heed_status status = heed_attention_check(attention);
-    return status ? status : check_exec(exec, kernels);
+    return status ? status : heed_exec_kernels(exec, kernels);
 }
 
 static bool is_empty(const struct heed_attention *attention) { return attention->batch == 0 || attention->num_heads == 0; }
@@ -81,7 +76,7 @@ static enum heed_status plan_and_run(const struct heed_attention *attention, con
 HEED_API enum heed_status heed_attention(const struct heed_attention *attention, const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
     const bool small = heed_attention_is_small(attention, exec);
-    enum heed_status status = small ? check_exec(exec, &kernels) : check(attention, exec, &kernels);
+    enum heed_status status = small ? heed_exec_kernels(exec, &kernels) : check(attention, exec, &kernels);
     if (status || is_empty(attention))
         return status;
     if (small) {
@@ -136,7 +131,7 @@ HEED_API enum heed_status heed_attention_run(const struct heed_plan *plan, const
         return heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
     const struct heed_attention *request = attention ? attention : &plan->attention;
     const bool small = heed_attention_is_small(request, &plan->exec);
-    enum heed_status status = small ? check_exec(&plan->exec, &kernels) : check(request, &plan->exec, &kernels);
+    enum heed_status status = small ? heed_exec_kernels(&plan->exec, &kernels) : check(request, &plan->exec, &kernels);
     if (status || is_empty(request))
         return status;
     if (!small)

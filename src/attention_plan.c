@@ -1,7 +1,7 @@
 /* The plan of an attention call: how rows are cut into tasks, how many workers, how much workspace.  None of it can change a bit.
  * Memory depends on sizes alone, not on the lengths within them, so that one plan serves all calls of a growing sequence. */
-#include <math.h>
 
+#include "arithmetic.h"
 #include "attention.h"
 #include "cache_sizes.h"
 #include "dispatch.h"
@@ -28,14 +28,13 @@
 
 static void plan_scores(struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
-    const float log2e = 0x1.715476p+0f, ln2 = 0x1.62e430p-1f;
-    const float scale = request->scale != 0.0f ? request->scale : 1.0f / sqrtf((float)request->head_dim);
+    const float scale = attention_scale(request);
     plan->has_terms = request->softcap != 0.0f || request->bias.data || request->alibi_slopes || request->relative.table != NULL;
     plan->has_passes =
         plan->has_terms || request->mask.data || request->tree.words || request->scores.data || plan->key_type == HEED_I8;
-    plan->query_factor = plan->has_terms ? scale : scale * log2e;
-    plan->score_factor = plan->has_terms ? log2e : 1.0f;
-    plan->raw_factor = plan->has_terms ? 1.0f : ln2;
+    plan->query_factor = plan->has_terms ? scale : scale * HEED_LOG2E;
+    plan->score_factor = plan->has_terms ? HEED_LOG2E : 1.0f;
+    plan->raw_factor = plan->has_terms ? 1.0f : HEED_LN2;
     if (request->relative.table)
         plan->relative_keys = 2 * request->relative.max_distance + 2 * HEED_CHUNK;
 }

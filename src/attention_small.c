@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arithmetic.h"
 #include "attention.h"
 #include "cpu.h"
 #include "internal.h"
@@ -251,11 +252,9 @@ static void attend(struct small_head *h, int64_t batch, int64_t head) {
 void heed_attention_small(const struct heed_attention *request, const struct heed_kernels *kernels) {
     struct small_head h;
     const uint64_t callers = heed_fp_begin();
-    const float log2e = 0x1.715476p+0f;
-    const float scale = request->scale != 0.0f ? request->scale : 1.0f / sqrtf((float)request->head_dim);
     h.request = request;
     h.kernels = kernels;
-    h.factor = scale * log2e;
+    h.factor = attention_scale(request) * HEED_LOG2E;
     h.group = request->num_heads == request->num_kv_heads ? 1 : (int)request->num_heads / (int)request->num_kv_heads;
     find_ranges(&h);
     lay_out(&h);

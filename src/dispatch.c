@@ -9,6 +9,7 @@
 #include "config.h"
 #include "cpu.h"
 #include "error.h"
+#include "schedule.h"
 
 extern const struct heed_kernels heed_kernels_amx, heed_kernels_avx512bf16, heed_kernels_avx512, heed_kernels_avx2,
     heed_kernels_neon, heed_kernels_scalarfma, heed_kernels_scalar;
@@ -97,6 +98,11 @@ enum heed_status heed_kernels_for(const struct heed_exec *exec, const struct hee
     if (status == HEED_OK)
         atomic_store_explicit(&chosen, *kernels, memory_order_release);
     return status;
+}
+
+enum heed_status heed_exec_kernels(const struct heed_exec *exec, const struct heed_kernels **kernels) {
+    const enum heed_status status = heed_exec_check(exec);
+    return status ? status : heed_kernels_for(exec, kernels);
 }
 
 const struct heed_dots *heed_kernels_dots(const struct heed_kernels *kernels, enum heed_compute compute) {

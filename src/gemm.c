@@ -353,15 +353,10 @@ static enum heed_status plan_and_run(const struct heed_gemm *request, const stru
     return heed_schedule_run(exec, run.workers, run.tasks, run_task, &run);
 }
 
-static enum heed_status check_exec(const struct heed_exec *exec, const struct heed_kernels **kernels) {
-    const enum heed_status status = heed_exec_check(exec);
-    return status ? status : heed_kernels_for(exec, kernels);
-}
-
 enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct heed_epilogue *epilogue,
                                const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    enum heed_status status = check_exec(exec, &kernels);
+    enum heed_status status = heed_exec_kernels(exec, &kernels);
     if (status || checked->m == 0 || checked->n == 0)
         return status;
     const struct heed_gemm request = heed_gemm_safe(checked);
@@ -378,7 +373,7 @@ enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct hee
 
 int64_t heed_gemm_workspace(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    if (check_exec(exec, &kernels))
+    if (heed_exec_kernels(exec, &kernels))
         return -1;
     if (checked->m == 0 || checked->n == 0)
         return 0;

@@ -110,9 +110,7 @@ static bool pack_task(void *context, int64_t task, int worker) {
 
 enum heed_status heed_gemm_pack(const struct heed_gemm *checked, void *packed_b, const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    enum heed_status status = heed_exec_check(exec);
-    if (status == HEED_OK)
-        status = heed_kernels_for(exec, &kernels);
+    const enum heed_status status = heed_exec_kernels(exec, &kernels);
     if (status || checked->n == 0 || checked->k == 0)
         return status;
     const struct heed_gemm request = heed_gemm_safe(checked);

@@ -241,9 +241,7 @@ HEED_API enum heed_status heed_kv_append(const struct heed_kv_append *append, co
     struct append_run run = {.request = append};
     enum heed_status status = heed_kv_append_check(append);
     if (status == HEED_OK)
-        status = heed_exec_check(exec);
-    if (status == HEED_OK)
-        status = heed_kernels_for(exec, &run.kernels);
+        status = heed_exec_kernels(exec, &run.kernels);
     if (status)
         return status;
     run.sequences = append_sequences(append);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "arithmetic.h"
 #include "attention.h"
 #include "cpu.h"
 #include "dispatch.h"
@@ -16,8 +17,7 @@
 enum { COLUMNS = 256 /* of an output row merged at once, on the stack */, TASK_ROWS = 16 };
 
 void heed_state_of_sink(float sink, float *max, float *sum) {
-    const float log2e = 0x1.715476p+0f;
-    const float scaled = sink * log2e;
+    const float scaled = sink * HEED_LOG2E;
     /* exp(inf - inf) is NaN, so an infinite sink makes NaN even of a row that sees no key. */
     const bool is_nan = !(scaled < INFINITY);
     *max = is_nan ? -INFINITY : scaled;
@@ -25,11 +25,10 @@ void heed_state_of_sink(float sink, float *max, float *sum) {
 }
 
 float heed_log_sum_exp(float max, float sum) {
-    const float ln2 = 0x1.62e430p-1f;
     if (sum == 0.0f)
         return -INFINITY;
     /* The machine's best table, whichever runs: its logarithm is the same for all. */
-    const float lse = __builtin_fmaf(max, ln2, heed_kernels_usable(0)->log(sum));
+    const float lse = __builtin_fmaf(max, HEED_LN2, heed_kernels_usable(0)->log(sum));
     return lse != lse ? __builtin_nanf("") : lse;
 }
 
@@ -185,9 +184,7 @@ HEED_API enum heed_status heed_merge_states(const struct heed_merge *merge, cons
     struct merge_run run = {.request = merge};
     enum heed_status status = check(merge);
     if (status == HEED_OK)
-        status = heed_exec_check(exec);
-    if (status == HEED_OK)
-        status = heed_kernels_for(exec, &run.kernels);
+        status = heed_exec_kernels(exec, &run.kernels);
     if (status || merge->batch == 0 || merge->num_heads == 0 || merge->query_tokens == 0)
         return status;
     run.rows = merge->batch * merge->num_heads * merge->query_tokens;

@@ -73,9 +73,7 @@ static bool run_task(void *context, int64_t task, int worker) {
 
 enum heed_status heed_rows_run(const struct heed_rows *rows, const struct heed_exec *exec) {
     const struct heed_kernels *kernels;
-    if (heed_exec_check(exec))
-        return HEED_INVALID_ARGUMENT;
-    enum heed_status status = heed_kernels_for(exec, &kernels);
+    enum heed_status status = heed_exec_kernels(exec, &kernels);
     if (status || rows->rows == 0 || rows->columns == 0)
         return status;
     struct rows_run run = {rows, kernels, max_i64(1, TASK_FLOATS / rows->columns)};

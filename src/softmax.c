@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arithmetic.h"
 #include "cache_sizes.h"
 #include "error.h"
 #include "rows.h"
@@ -54,12 +55,11 @@ static bool streams(const struct heed_softmax *request) {
 
 static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {
     const struct heed_softmax *request = context;
-    const float log2e = 0x1.715476p+0f;
     const int64_t n = request->lengths ? request->lengths[row] : request->columns;
     float *output = request->output + row * request->output_stride;
     const float *input = request->input + row * request->input_stride,
                 *next = row + 1 < request->rows ? input + request->input_stride : input;
-    kernels->softmax_row(input, next, n, (request->scale != 0.0f ? request->scale : 1.0f) * log2e, output, streams(request));
+    kernels->softmax_row(input, next, n, (request->scale != 0.0f ? request->scale : 1.0f) * HEED_LOG2E, output, streams(request));
     memset(output + n, 0, (size_t)(request->columns - n) * sizeof(float));
 }
 
