@@ -148,6 +148,7 @@ no-translate:
 	    '"make deps" installs them'
 
 define test_examples
+@for example in $(EXAMPLES); do $(EMULATOR) $$example >/dev/null || { echo "$$example: failed"; exit 1; }; done
 @$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/embed_test.sh $(B)/embed)
 @$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/generate_test.sh $(B)/generate)
 @$(if $(TRANSLATE_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/translate_test.sh $(B)/translate)
