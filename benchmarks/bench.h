@@ -105,6 +105,7 @@ std::vector<std::string> groups(); /* of all that were added, in that order */
 void add_many(const Plan &plan, const std::function<std::vector<Request>(bool few, int threads)> &requests);
 
 void add_gemm(const Plan &plan);
+void add_linear(const Plan &plan);
 void add_softmax(const Plan &plan);
 void add_rows(const Plan &plan);
 void add_attention(const Plan &plan);

@@ -156,6 +156,7 @@ int main(int argc, char **argv) {
     if (!initialize(words) || !make_plan(brief, plan))
         return 2;
     bench::add_gemm(plan);
+    bench::add_linear(plan);
     bench::add_softmax(plan);
     bench::add_rows(plan);
     bench::add_attention(plan);
