@@ -35,7 +35,7 @@ static bool run_block(void *context, int64_t task, int worker) { return run_task
 static bool run_mass(void *context, int64_t task, int worker) { return run_task(heed_attention_mass, context, task, worker); }
 
 static int64_t workspace_floats(const struct attention_plan *plan, int workers) {
-    return plan->layout.shared + workers * plan->layout.worker;
+    return plan->layout.shared + workspace_product(workers, plan->layout.worker);
 }
 
 static enum heed_status run_plan(const struct attention_plan *plan, float *workspace) {
@@ -65,7 +65,10 @@ static enum heed_status plan_and_run(const struct heed_attention *attention, con
     struct attention_plan plan;
     struct heed_workspace workspace;
     heed_attention_prepare(attention, exec, kernels, &plan);
-    enum heed_status status = workspace_open(&workspace, exec, workspace_floats(&plan, plan.workers));
+    const int64_t floats = workspace_floats(&plan, plan.workers);
+    enum heed_status status = workspace_check_floats(floats);
+    if (status == HEED_OK)
+        status = workspace_open(&workspace, exec, floats);
     if (status)
         return status;
     status = run_plan(&plan, workspace.data);
@@ -92,21 +95,25 @@ HEED_API enum heed_status heed_attention(const struct heed_attention *attention,
 HEED_API enum heed_status heed_attention_plan(const struct heed_attention *attention, const struct heed_exec *exec,
                                               struct heed_plan *plan) {
     const struct heed_kernels *kernels;
-    struct attention_plan made;
-    const enum heed_status status = plan ? check(attention, exec, &kernels) : heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
+    struct attention_plan made = {.tasks = 0};
+    enum heed_status status = plan ? check(attention, exec, &kernels) : heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
+    if (status)
+        return status;
+    if (!is_empty(attention)) {
+        const uint64_t callers = heed_fp_begin();
+        heed_attention_prepare(attention, exec, kernels, &made);
+        heed_fp_end(callers);
+    }
+    const int64_t floats = is_empty(attention) ? 0 : workspace_floats(&made, made.most_workers);
+    status = workspace_check_floats(floats);
     if (status)
         return status;
     *plan = (struct heed_plan){.isa = kernels->name, .attention = *attention};
     if (exec)
         plan->exec = *exec;
     plan->exec.isa = kernels->name;
-    if (is_empty(attention))
-        return HEED_OK;
-    const uint64_t callers = heed_fp_begin();
-    heed_attention_prepare(attention, exec, kernels, &made);
-    heed_fp_end(callers);
-    plan->workspace_bytes = workspace_floats(&made, made.most_workers) * (int64_t)sizeof(float);
-    plan->tasks = made.tasks + heed_attention_mass_tasks(&made);
+    plan->workspace_bytes = floats * (int64_t)sizeof(float);
+    plan->tasks = is_empty(attention) ? 0 : made.tasks + heed_attention_mass_tasks(&made);
     plan->workers = made.workers;
     return HEED_OK;
 }

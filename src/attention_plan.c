@@ -159,15 +159,16 @@ static int64_t take(int64_t *floats, int64_t count) {
 static void lay_out_shared(struct attention_plan *plan) {
     struct attention_layout *layout = &plan->layout;
     const struct heed_attention *request = plan->request;
-    const int64_t states = plan->splits > 1 ? plan->heads * plan->chunks : 0,
+    const int64_t states = plan->splits > 1 ? workspace_product(plan->heads, plan->chunks) : 0,
                   sequences = request->query_starts ? 1 : request->batch;
-    const int64_t query_rows = request->mass.data ? sequences * request->num_heads * request->query_tokens : 0;
+    const int64_t query_rows =
+        request->mass.data ? workspace_product(sequences, workspace_product(request->num_heads, request->query_tokens)) : 0;
     int64_t floats = 0;
-    layout->state_output = take(&floats, states * plan->block_rows * plan->output_ld);
-    layout->state_max = take(&floats, states * round_up(plan->block_rows, 16));
-    layout->state_sum = take(&floats, states * round_up(plan->block_rows, 16));
+    layout->state_output = take(&floats, workspace_product(states, workspace_product(plan->block_rows, plan->output_ld)));
+    layout->state_max = take(&floats, workspace_product(states, round_up(plan->block_rows, 16)));
+    layout->state_sum = take(&floats, workspace_product(states, round_up(plan->block_rows, 16)));
     layout->splits_left = take(&floats, plan->splits > 1 ? plan->heads : 0);
-    layout->row_max_sum = take(&floats, 2 * query_rows);
+    layout->row_max_sum = take(&floats, workspace_product(2, query_rows));
     layout->relative_step = take(&floats, request->relative.table ? heed_relative_buckets(&request->relative) : 0);
     layout->shared = floats;
 }
@@ -201,8 +202,8 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->chunk_output = take(&floats, plan->keeps_states ? (held + tile_rows) * plan->output_ld : 0);
     layout->source = take(&floats, plan->dots ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim) : 0);
     layout->term = take(&floats, plan->has_passes ? HEED_CHUNK : 0);
-    layout->relative = take(&floats, plan->group * plan->relative_keys);
-    layout->mass = take(&floats, request->mass.data ? plan->group * HEED_CHUNK : 0);
+    layout->relative = take(&floats, workspace_product(plan->group, plan->relative_keys));
+    layout->mass = take(&floats, request->mass.data ? workspace_product(plan->group, HEED_CHUNK) : 0);
     layout->worker = floats;
 }
 

@@ -13,6 +13,17 @@ enum { HEED_WORKSPACE_SMALL = 4096, HEED_WORKSPACE_ALIGN = 64 };
 /* Floats rounded up to whole cache lines, so that what follows is aligned. */
 INLINE int64_t workspace_round(int64_t floats) { return round_up(floats, HEED_WORKSPACE_ALIGN / (int64_t)sizeof(float)); }
 
+/* More floats than any memory has; products that would be more are as many, so that some of them can be added. */
+#define HEED_WORKSPACE_MOST (INT64_MAX / 4096)
+INLINE int64_t workspace_product(int64_t a, int64_t b) {
+    int64_t floats;
+    return __builtin_mul_overflow(a, b, &floats) ? HEED_WORKSPACE_MOST : min_i64(floats, HEED_WORKSPACE_MOST);
+}
+INLINE enum heed_status workspace_check_floats(int64_t floats) {
+    return floats < HEED_WORKSPACE_MOST ? HEED_OK
+                                        : heed_fail(HEED_OUT_OF_MEMORY, "the call needs a workspace that no memory has room for");
+}
+
 struct heed_workspace {
     _Alignas(HEED_WORKSPACE_ALIGN) float small[HEED_WORKSPACE_SMALL];
     float *data; /* aligned to 64 bytes */

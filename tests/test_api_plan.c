@@ -29,6 +29,33 @@ START_TEST(test_api_plan_refusals) {
 }
 END_TEST
 
+static void must_need_too_much(const struct heed_attention *request, int threads) {
+    struct heed_plan plan, before;
+    memset(&plan, 0x5a, sizeof plan);
+    memcpy(&before, &plan, sizeof plan);
+    ck_assert_int_eq(heed_attention_plan(request, &(struct heed_exec){.threads = threads}, &plan), HEED_OUT_OF_MEMORY);
+    ck_assert_int_eq(heed_attention(request, &(struct heed_exec){.threads = threads}), HEED_OUT_OF_MEMORY);
+    ck_assert(memcmp(&before, &plan, sizeof plan) == 0);
+}
+
+/* Views that repeat one row for very many heads are legal, but what such calls need is not there.  Nothing is read of the data. */
+START_TEST(test_api_plan_too_large) {
+    struct heed_attention request = {
+        .batch = 1, .num_kv_heads = 1, .query_tokens = 1, .key_tokens = 3, .head_dim = 1, .value_dim = 1};
+    request.query.data = (const void *)(uintptr_t)(UINT64_C(1) << 40);
+    request.key.data = (const void *)(uintptr_t)(UINT64_C(2) << 40);
+    request.value.data = (const void *)(uintptr_t)(UINT64_C(3) << 40);
+    request.output = (struct heed_output){(void *)(uintptr_t)(UINT64_C(1) << 60), 0, 1, 1, HEED_F32};
+    request.num_heads = INT64_C(1) << 52;
+    request.relative = (struct heed_relative){(const float *)(uintptr_t)4096, 0, 1, 32, 65536, false};
+    must_need_too_much(&request, 1);
+    request.num_heads = INT64_C(1) << 54;
+    request.relative.table = NULL;
+    request.mass = (struct heed_output){(void *)(uintptr_t)(UINT64_C(1) << 62), 0, 3, 0, HEED_F32};
+    must_need_too_much(&request, 8);
+}
+END_TEST
+
 START_TEST(test_api_run_refusals) {
     prepare();
     struct heed_plan plan = plan_of(full_attention(), NULL);
@@ -267,6 +294,7 @@ END_TEST
 
 void add_plan_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_plan_refusals);
+    tcase_add_test(tests, test_api_plan_too_large);
     tcase_add_test(tests, test_api_run_refusals);
     tcase_add_test(tests, test_api_run_legal);
     tcase_add_test(tests, test_api_json_checker);
