@@ -38,6 +38,7 @@ static void score_panels(const struct attention_block *block, const float *query
             .c = block->scores + at,
             .ldc = HEED_CHUNK,
             .next = last ? values.data : chunk->keys[at / chunk->key_width + 1],
+            .fetch_once = plan->fetch_once,
         });
     }
 }
@@ -105,6 +106,7 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
             .continues = true,
             .next = after.data,
             .next_step = after.step,
+            .fetch_once = block->plan->fetch_once,
         });
     }
 }

@@ -19,7 +19,10 @@ unsigned heed_cpu_features(void);
 /* Of these, what does not pay (cpu_policy.h): tables that need it are not the first choice. */
 unsigned heed_cpu_costly(void);
 
-/* The same in words: "avx2 fma", "" if none. */
+/* Whether memory comes fastest if its lines are fetched into L1 alone, and not into L2 before (cpu_policy.h). */
+bool heed_cpu_fetches_once(void);
+
+/* The features in words: "avx2 fma", "" if none. */
 const char *heed_cpu_feature_names(void);
 
 /* The floating-point environment that the arithmetic needs: round to nearest, no flush to zero, no traps.  begin sets it and

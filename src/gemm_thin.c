@@ -6,17 +6,21 @@
 #include <stddef.h>
 
 #include "cache_sizes.h"
+#include "cpu.h"
 #include "gemm_plan.h"
 #include "internal.h"
 #include "schedule.h"
 #include "types.h"
 
-enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32 };
+enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32, PLAIN_FAR = 4 };
+
+/* Whether b is larger than L2 so many times. */
+static bool exceeds_l2(const struct heed_gemm *request, int64_t times) {
+    return request->n > times * heed_cache_sizes().l2 / type_span(request->b_type, max_i64(1, request->k));
+}
 
 /* b, of which some comes from L3 or memory in each call. */
-static bool is_far(const struct heed_gemm *request) {
-    return request->n > 2 * heed_cache_sizes().l2 / type_span(request->b_type, max_i64(1, request->k));
-}
+static bool is_far(const struct heed_gemm *request) { return exceeds_l2(request, 2); }
 
 /* Of packed floats from memory, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
  * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and
@@ -28,8 +32,9 @@ static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_k
 }
 
 /* A single row of packed floats is as quick by tiles, of any width; so are few from L2 by tiles as wide as a panel, where 4 rows
- * times 384 x 384 take 0.6 of the time, but from memory 1.3 times as long.  Other types become floats on their way, but are not
- * rounded: pairs are made of bf16 and bytes alone. */
+ * times 384 x 384 take 0.6 of the time, but from memory 1.3 times as long.  Of floats in rows, 1 to 12 rows times 4096 x 4096 take
+ * 0.47 to 0.68 of the time that tiles take, one row times 768 x 768 0.68, 8 rows 1.09 (AVX-512, Zen 5).  Other types become floats
+ * on their way, but are not rounded: pairs are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (request->m > rows_at_most(request, kernels) || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
@@ -39,7 +44,7 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
         return true;
     if (request->packed_b)
         return request->m > kernels->tile_rows || (request->m > 1 && (kernels->tile_columns < HEED_PANEL || is_far(request)));
-    return request->transpose_b;
+    return request->transpose_b || request->m == 1 || exceeds_l2(request, PLAIN_FAR);
 }
 
 /* What these columns of b, and after them those from `next` on, are multiplied with. */
@@ -83,7 +88,9 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
                                         .ldc = c->ldsums,
                                         .pairs = request->compute == HEED_COMPUTE_BF16,
                                         .continues = done > 0,
-                                        .far = is_far(request)};
+                                        .far = is_far(request),
+                                        .exact = !request->packed_b,
+                                        .fetch_once = heed_cpu_fetches_once()};
     if (request->packed_b) {
         product.columns = HEED_PANEL;
         product.b = heed_gemm_packed_at(request, c->column, 0);

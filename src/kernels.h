@@ -171,9 +171,9 @@ struct heed_value_rows {
  * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  b is of the given
  * type, any without blocks.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b is
  * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
- * if it is of floats and not transposed, have room up to columns rounded up to whole vectors.
+ * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
  * pairs: a is pairs, along rows, of p; so are elements of b taken, not rounded: they must be bf16 as they are.  far: b is beyond
- * L2. */
+ * L2.  fetch_once: heed_cpu_fetches_once. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -185,7 +185,7 @@ struct heed_thin_product {
     float *c;
     int64_t ldc;
     int skipped;
-    bool pairs, continues, far;
+    bool pairs, continues, far, exact, fetch_once;
     const void *next;
     int64_t next_step;
 };

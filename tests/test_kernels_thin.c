@@ -10,10 +10,16 @@
 struct thin_case {
     bool transposed, continues, has_next;
     bool pairs; /* a and b are bf16 */
+    bool exact; /* no room behind the columns of b */
     int rows, columns, skipped;
     int64_t k, ldb;
-    float *a, *b, *c; /* b: [k][columns] or [columns][k] */
+    float *a, *b, *c; /* b: [k][width_b] or [columns][k] */
 };
+
+static int whole_columns(const struct thin_case *t) {
+    return (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
+}
+static int width_b(const struct thin_case *t) { return t->exact ? t->columns : whole_columns(t); }
 
 /* With denormals as pairs have them. */
 static void flush(const struct thin_case *t, bool on) {
@@ -33,13 +39,13 @@ static float *new_factors(const struct heed_kernels *table, const struct thin_ca
 
 /* Rows of b that are skipped must not be touched: none before them are mapped where that is possible. */
 static void compute_product(const struct heed_kernels *table, const struct thin_case *t, struct rng *rng, float *got) {
-    const int whole = (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
+    const int whole = whole_columns(t), width = width_b(t);
     const int64_t depth = t->pairs ? round_up(t->k, 2) : t->k;
     flush(t, true);
     float *factors = new_factors(table, t, depth);
     struct tensor a = matrix(t->rows, depth, depth + rng_range(rng, 0, 3), any_placement(rng), factors);
     struct tensor b = t->transposed ? matrix(t->columns - t->skipped, t->k, t->ldb, any_placement(rng), t->b + t->skipped * t->k)
-                                    : matrix(t->k, whole, whole + t->ldb - t->columns, any_placement(rng), t->b);
+                                    : matrix(t->k, width, width + t->ldb - t->columns, any_placement(rng), t->b);
     struct tensor c = matrix(t->rows, whole, whole + rng_range(rng, 0, 3), any_placement(rng), t->c);
     const struct heed_thin_product product = {.rows = t->rows,
                                               .columns = t->columns,
@@ -54,6 +60,8 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .pairs = t->pairs,
                                               .continues = t->continues,
                                               .far = rng_range(rng, 0, 1),
+                                              .exact = t->exact,
+                                              .fetch_once = rng_range(rng, 0, 1),
                                               .next = t->has_next ? t->a : NULL,
                                               .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};
     (t->transposed ? table->thin_product_transposed : table->thin_product)(&product);
@@ -70,12 +78,11 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
 static float factor_a(const struct thin_case *t, int row, int64_t p) { return p < t->k ? t->a[row * t->k + p] : 0; }
 
 static float factor_b(const struct thin_case *t, int64_t p, int column) {
-    const int whole = (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
-    return p >= t->k ? 0 : t->transposed ? t->b[column * t->k + p] : t->b[p * whole + column];
+    return p >= t->k ? 0 : t->transposed ? t->b[column * t->k + p] : t->b[p * width_b(t) + column];
 }
 
 static void must_be_chain(const struct thin_case *t, int row, int column, float got) {
-    const int whole = (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
+    const int whole = whole_columns(t);
     float chain = t->continues ? t->c[row * whole + column] : 0;
     flush(t, true);
     for (int64_t p = 0; p < t->k; p += t->pairs ? 2 : 1) {
@@ -96,6 +103,7 @@ static void check_thin_product(const struct heed_kernels *table, struct rng *rng
                           .continues = rng_range(rng, 0, 1),
                           .pairs = rng_range(rng, 0, 3) == 0,
                           .has_next = rng_range(rng, 0, 1),
+                          .exact = rng_range(rng, 0, 1),
                           .rows = rows,
                           .columns = columns,
                           .skipped = transposed && rng_range(rng, 0, 1) ? skipped % HEED_SUM_LANES : 0,
@@ -111,7 +119,7 @@ static void check_thin_product(const struct heed_kernels *table, struct rng *rng
     float *got = new_floats(rows * whole), *want = new_floats(rows * whole);
     describe(transposed ? "thin_product_transposed" : "thin_product", table->name,
              "%d x %d, k %lld, ldb %lld, skipped %d, %s%s, %s", rows, columns, (long long)k, (long long)t.ldb, t.skipped,
-             t.continues ? "continued" : "from 0", t.pairs ? ", pairs" : "", fill_name(mode));
+             t.continues ? "continued" : "from 0", t.pairs ? ", pairs" : t.exact ? ", exact" : "", fill_name(mode));
     compute_product(table, &t, rng, got);
     compute_product(scalar_kernels(), &t, rng, want);
     for (int i = 0; i < rows; i++) {

@@ -59,18 +59,20 @@ static struct words look(void) {
 }
 #endif
 
-/* Of a processor with AVX-512. */
-static unsigned costly(unsigned signature) {
+/* What is known of the processor, in one word. */
+enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16, FETCHES_ONCE = 1 << 17 };
+
+/* The policy for a processor with AVX-512. */
+static unsigned policy(unsigned signature, unsigned features) {
     unsigned brand[13] = {0};
     const unsigned base = signature >> 8 & 15, family = base + (base == 15 ? signature >> 20 & 255 : 0);
     const unsigned model = (signature >> 4 & 15) | (signature >> 12 & 0xf0);
     for (unsigned i = 0; heed_x86_costly_by_brand(family, model) && i < 3; i++)
         __cpuid(0x80000002 + i, brand[4 * i], brand[4 * i + 1], brand[4 * i + 2], brand[4 * i + 3]);
-    return heed_x86_costly(family, model, (const char *)brand);
+    const unsigned costly = heed_x86_costly(family, model, (const char *)brand) & features;
+    return costly << COSTLY_SHIFT | (heed_x86_fetches_once(family) ? FETCHES_ONCE : 0);
 }
 
-/* What is known of the processor, in one word. */
-enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16 };
 enum {
     AVX512_FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512 | HEED_CPU_F16C,
     FEATURES = AVX512_FEATURES | HEED_CPU_AMX | HEED_CPU_AVX512_BF16
@@ -90,7 +92,7 @@ static unsigned detect(void) {
     features |= HEED_CPU_AVX512;
     if (features == AVX512_FEATURES && has(words.eax_7_1, AVX512_BF16))
         features |= HEED_CPU_AVX512_BF16 | (has(words.edx_7, AMX_TILE | AMX_BF16) ? HEED_CPU_AMX : 0);
-    return features | (costly(words.eax_1) & features) << COSTLY_SHIFT;
+    return features | policy(words.eax_1, features);
 }
 
 static unsigned known(void) {
@@ -106,6 +108,8 @@ static unsigned known(void) {
 unsigned heed_cpu_features(void) { return known() & FEATURES; }
 
 unsigned heed_cpu_costly(void) { return known() >> COSTLY_SHIFT & FEATURES; }
+
+bool heed_cpu_fetches_once(void) { return known() & FETCHES_ONCE; }
 
 const char *heed_cpu_feature_names(void) {
     static const char *const names[] = {"",

@@ -43,7 +43,7 @@ struct thin_window {
     int64_t ldc;
     bool pairs, continues;
     struct thin_ahead ahead; /* the next window */
-    uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has */
+    uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has; 0: it is not fetched */
     int turn, turns;         /* of tiles one below the other, in each of which fetches are spread evenly: 16 rows from memory take
                                 0.82 of the time that they take if the first tile fetches all, and those under it nothing */
 };
@@ -56,12 +56,14 @@ INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int b
 
 INLINE void thin_fetch_lines(const int bytes, uintptr_t at, uintptr_t further) {
     UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 3);
-    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
-        __builtin_prefetch((const void *)(at + further + (uintptr_t)line), 0, 2);
+    if (VF_LANES < HEED_LINE || further > 0)
+        UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
+            __builtin_prefetch((const void *)(at + further + (uintptr_t)line), 0, 2);
 }
 
-/* The next window into L1, and into L2 the one after it, `further` bytes away: decoding from memory reaches 0.96 of a plain read
- * so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for memory. */
+/* The next window into L1, and into L2 the one after it, `further` bytes away: on Intel decoding from memory reaches 0.96 of a plain
+ * read so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for memory.
+ * Where product->fetch_once is true it is the other way round, as long as a tile is all rows, and its vectors are whole lines. */
 INLINE void thin_fetch(const int bytes, struct thin_ahead ahead, uintptr_t further) {
     if (bytes % LINE_BYTES && ahead.step == bytes)
         thin_fetch_lines(THIN_STEPS * bytes, ahead.data, further);
@@ -249,6 +251,7 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const int64_t row_bytes = product->columns * type_bytes(product->type);
     const int64_t rows = max_i64(2, WINDOW_BYTES / THIN_STEPS / row_bytes) * THIN_STEPS;
     const struct thin_split split = thin_split_of(product->rows, product->columns);
+    const bool once = product->fetch_once && VF_LANES == HEED_LINE && split.rows.count == 1;
     struct thin_window window = {.lda = product->lda,
                                  .ldb = product->ldb,
                                  .c = product->c,
@@ -260,7 +263,7 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
         window.a = product->a + row;
         window.b = type_at(product->type, product->b, row * product->ldb);
         window.ahead = thin_ahead_at(product, row + window.k);
-        const struct thin_ahead further = thin_ahead_at(product, row + window.k + rows);
+        const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);
         window.further = further.data ? further.data - window.ahead.data : 0;
         thin_tiles(product->type, &split, &window);
         window.continues = true;
@@ -290,7 +293,8 @@ static void thin_product_of_rest(const struct heed_thin_product *product) {
 }
 
 static void thin_product(const struct heed_thin_product *product) {
-    const int whole = product->type == HEED_F32 ? product->columns : product->columns / VF_LANES * VF_LANES;
+    const bool has_room = product->type == HEED_F32 && !product->exact;
+    const int whole = has_room ? product->columns : product->columns / VF_LANES * VF_LANES;
     struct heed_thin_product part = *product;
     part.columns = whole;
     if (whole > 0)
