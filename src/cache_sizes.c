@@ -1,17 +1,19 @@
 /* The sizes of the caches, as the C library or Linux tells them.
  *
  * On x86 sysconf answers from what the C library asked the processor at its start (0.1 us; CPUID, asked anew, traps in a virtual
- * machine, 9 us each time); elsewhere it often answers 0, and Linux's files tell (5 to 20 us each). */
+ * machine, 9 us each time); elsewhere it often answers 0, and Linux's files tell (5 to 20 us each).  Of L3 the files come first: on
+ * AMD's processors glibc 2.36 adds up those of all groups of cores, 384 MB where a core has 32. */
 #define _POSIX_C_SOURCE 200809L /* O_CLOEXEC */
 #include "cache_sizes.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { KIB = 1024, MIB = 1024 * KIB };
-enum { LEVELS = 3 };
+enum { SHARED = 2, LEVELS };
 
 /* What sizes are believed, and what is taken for others.  The usual ones are small: blocks for a cache larger than the real one
  * cost more than blocks for a smaller one, which cost 1 or 2 %. */
@@ -49,9 +51,10 @@ static int64_t size_by_sysconf(int level) {
 
 static int64_t size_of_level(int level) {
     const struct level *about = &levels[level];
-    int64_t size = size_by_sysconf(level);
+    const bool is_shared = level == SHARED;
+    int64_t size = is_shared ? size_in_file(about->file) : size_by_sysconf(level);
     if (size <= 0)
-        size = size_in_file(about->file);
+        size = is_shared ? size_by_sysconf(level) : size_in_file(about->file);
     return size >= about->least && size <= about->most ? size : about->usual;
 }
 
@@ -69,11 +72,13 @@ static int64_t size_once(int level) {
 }
 
 struct heed_cache_sizes heed_cache_sizes(void) {
-    return (struct heed_cache_sizes){size_once(0), size_once(1), size_once(2)};
+    return (struct heed_cache_sizes){size_once(0), size_once(1)};
 }
 
-void heed_cache_sizes_set(struct heed_cache_sizes sizes) {
+int64_t heed_cache_shared(void) { return size_once(SHARED); }
+
+void heed_cache_sizes_set(struct heed_cache_sizes sizes, int64_t shared) {
     atomic_store_explicit(&known[0], sizes.l1, memory_order_relaxed);
     atomic_store_explicit(&known[1], sizes.l2, memory_order_relaxed);
-    atomic_store_explicit(&known[2], sizes.l3, memory_order_relaxed);
+    atomic_store_explicit(&known[SHARED], shared, memory_order_relaxed);
 }

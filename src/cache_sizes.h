@@ -4,15 +4,16 @@
 
 #include <stdint.h>
 
-/* Bytes of the data caches that one core works with; never 0. */
+/* Bytes of a core's data caches; never 0. */
 struct heed_cache_sizes {
-    int64_t l1, l2; /* of a core */
-    int64_t l3;     /* shared by cores; that of l2 where there is none */
+    int64_t l1, l2;
 };
 
 /* Asked of the system once; typical sizes where it does not tell or tells nonsense. */
 struct heed_cache_sizes heed_cache_sizes(void);
-/* Makes them others for all calls from now on, for tests; all 0: the system's again. */
-void heed_cache_sizes_set(struct heed_cache_sizes sizes);
+/* Of the cache that some cores share, or L2 where there is none.  Apart, for to ask for it takes as long as all of a first call. */
+int64_t heed_cache_shared(void);
+/* Makes them others for all calls from now on, for tests; 0: the system's again. */
+void heed_cache_sizes_set(struct heed_cache_sizes sizes, int64_t shared);
 
 #endif

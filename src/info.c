@@ -24,7 +24,7 @@ HEED_API enum heed_status heed_info(struct heed_info *info) {
     const struct heed_cache_sizes caches = heed_cache_sizes();
     info->cache_bytes[0] = caches.l1;
     info->cache_bytes[1] = caches.l2;
-    info->cache_bytes[2] = caches.l3;
+    info->cache_bytes[2] = heed_cache_shared();
     const enum heed_status status = heed_kernels_for(NULL, &kernels);
     info->isa = status == HEED_OK ? kernels->name : NULL;
     return status;

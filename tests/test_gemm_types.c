@@ -210,9 +210,9 @@ static void run(const struct product *p, struct heed_exec exec, bool packed, str
              compute_name(g.compute), (double)g.alpha, (double)g.beta, g.transpose_a, g.transpose_b, packed ? ", packed" : "",
              exec.threads);
     /* With a small L2, packed weights are far: more rows then wait for them. */
-    heed_cache_sizes_set((struct heed_cache_sizes){0, rng_range(rng, 0, 1) ? 1 << 10 : 0, 0});
+    heed_cache_sizes_set((struct heed_cache_sizes){0, rng_range(rng, 0, 1) ? 1 << 10 : 0}, 0);
     const enum heed_status status = heed_gemm(&g, &exec);
-    heed_cache_sizes_set((struct heed_cache_sizes){0, 0, 0});
+    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
     ck_assert_msg(status == HEED_OK, "%s", heed_error_message());
     must_hold(&c, p->want);
     must_hold(&a, p->a);
