@@ -20,10 +20,10 @@
  * Lake, where IREE measured twice the speed of floats (its pull request 15089).  Intel's later CPUs, which have AMX for that,
  * take 4.1 times as long for it as for fma (Emerald Rapids, 24 chains: 0.73 ns and 0.18), so there pairs are floats.
  *
- * What is read once, from memory, is fetched into L1, and on Intel's processors into L2 before that, for their L1 has too few buffers
- * to wait for memory.  On Zen 5 the second request for a line only takes the place of another: with AVX-512, one token with 32768
- * keys reads at 0.77 of a plain read without it and at 0.69 with it, one row times 768 x 768 floats from L2 takes 0.79 of the time.
- * Its successors, of the same family, are taken to be like it; earlier ones have not been measured. */
+ * What is read once, from memory, is fetched into L1, and on Intel's processors into L2 before that, for their L1 has too few
+ * buffers to wait for memory.  On Zen 5 the second request for a line only takes the place of another: with AVX-512, one token with
+ * 32768 keys reads at 0.77 of a plain read without it and at 0.69 with it, one row times 768 x 768 floats from L2 takes 0.79 of the
+ * time. Its successors, of the same family, are taken to be like it; earlier ones have not been measured. */
 #include "cpu_policy.h"
 
 #include <stddef.h>

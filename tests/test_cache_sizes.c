@@ -54,8 +54,7 @@ static struct heed_attention attention_of(int64_t queries, const float *x, float
 
 static void must_be_same(const char *what, const struct heed_exec *exec, const struct heed_cache_sizes *sizes, const float *got,
                          const float *want, int64_t rows, int64_t columns) {
-    describe(what, exec->isa, "%d threads, caches of %lld, %lld bytes", exec->threads, (long long)sizes->l1,
-             (long long)sizes->l2);
+    describe(what, exec->isa, "%d threads, caches of %lld, %lld bytes", exec->threads, (long long)sizes->l1, (long long)sizes->l2);
     must(compare(SAME_BITS, got, want, rows, columns));
 }
 

@@ -16,9 +16,7 @@ struct thin_case {
     float *a, *b, *c; /* b: [k][width_b] or [columns][k] */
 };
 
-static int whole_columns(const struct thin_case *t) {
-    return (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
-}
+static int whole_columns(const struct thin_case *t) { return (t->columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES; }
 static int width_b(const struct thin_case *t) { return t->exact ? t->columns : whole_columns(t); }
 
 /* With denormals as pairs have them. */
@@ -119,7 +117,11 @@ static void check_thin_product(const struct heed_kernels *table, struct rng *rng
     float *got = new_floats(rows * whole), *want = new_floats(rows * whole);
     describe(transposed ? "thin_product_transposed" : "thin_product", table->name,
              "%d x %d, k %lld, ldb %lld, skipped %d, %s%s, %s", rows, columns, (long long)k, (long long)t.ldb, t.skipped,
-             t.continues ? "continued" : "from 0", t.pairs ? ", pairs" : t.exact ? ", exact" : "", fill_name(mode));
+             t.continues ? "continued" : "from 0",
+             t.pairs   ? ", pairs"
+             : t.exact ? ", exact"
+                       : "",
+             fill_name(mode));
     compute_product(table, &t, rng, got);
     compute_product(scalar_kernels(), &t, rng, want);
     for (int i = 0; i < rows; i++) {

@@ -61,9 +61,10 @@ INLINE void thin_fetch_lines(const int bytes, uintptr_t at, uintptr_t further) {
             __builtin_prefetch((const void *)(at + further + (uintptr_t)line), 0, 2);
 }
 
-/* The next window into L1, and into L2 the one after it, `further` bytes away: on Intel decoding from memory reaches 0.96 of a plain
- * read so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for memory.
- * Where product->fetch_once is true it is the other way round, as long as a tile is all rows, and its vectors are whole lines. */
+/* The next window into L1, and into L2 the one after it, `further` bytes away: on Intel decoding from memory reaches 0.96 of a
+ * plain read so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for
+ * memory. Where product->fetch_once is true it is the other way round, as long as a tile is all rows, and its vectors are whole
+ * lines. */
 INLINE void thin_fetch(const int bytes, struct thin_ahead ahead, uintptr_t further) {
     if (bytes % LINE_BYTES && ahead.step == bytes)
         thin_fetch_lines(THIN_STEPS * bytes, ahead.data, further);
