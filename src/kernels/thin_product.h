@@ -248,11 +248,18 @@ INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, 
     return (struct thin_ahead){(uintptr_t)product->next + (uintptr_t)((row - product->k) * (step ? step : row_bytes)), step};
 }
 
-static void thin_product_of_vectors(const struct heed_thin_product *product) {
+/* Rows of a window.  Long ones come by four, so that sums are not loaded and stored too often; but of floats from far away that are
+ * fetched into L1 alone two fill enough of it: 1 to 4 rows times 4096 x 4096 take 0.7 to 0.85 of the time, from L3 1.2 of it. */
+INLINE int64_t thin_window_rows(const struct heed_thin_product *product, bool once) {
     const int64_t row_bytes = product->columns * type_bytes(product->type);
-    const int64_t rows = max_i64(2, WINDOW_BYTES / THIN_STEPS / row_bytes) * THIN_STEPS;
+    const bool long_floats = product->type == HEED_F32 && row_bytes >= WINDOW_BYTES / 2;
+    return max_i64(once && product->far && long_floats ? 1 : 2, WINDOW_BYTES / THIN_STEPS / row_bytes) * THIN_STEPS;
+}
+
+static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const struct thin_split split = thin_split_of(product->rows, product->columns);
     const bool once = product->fetch_once && VF_LANES == HEED_LINE && split.rows.count == 1;
+    const int64_t rows = thin_window_rows(product, once);
     struct thin_window window = {.lda = product->lda,
                                  .ldb = product->ldb,
                                  .c = product->c,
