@@ -31,10 +31,11 @@ static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_k
     return request->b_type == HEED_F32 && kernels->tile_columns == HEED_PANEL ? FAR_ROWS_WIDE : FAR_ROWS;
 }
 
-/* A single row of packed floats is as quick by tiles, of any width; so are few from L2 by tiles as wide as a panel, where 4 rows
- * times 384 x 384 take 0.6 of the time, but from memory 1.3 times as long.  Of floats in rows, 1 to 12 rows times 4096 x 4096 take
- * 0.47 to 0.68 of the time that tiles take, one row times 768 x 768 0.68, 8 rows 1.09 (AVX-512, Zen 5).  Other types become floats
- * on their way, but are not rounded: pairs are made of bf16 and bytes alone. */
+/* Packed floats and tiles as wide as a panel: a single row is as quick by these, and so are few from L2, where 4 rows times 384 x
+ * 384 take 0.6 of the time, but from memory 1.3 times as long.  By narrower ones (AVX2) a row times 4096 x 4096 takes 1.1, 768 x
+ * 768 1.6 times as long.  Of floats in rows, 1 to 12 rows times 4096 x 4096 take 0.43 to 0.6 of the time that tiles take, one row
+ * times 768 x 768 0.74, 8 rows 1.09 (AVX-512, Zen 5).  Other types become floats on their way, but are not rounded: pairs are made
+ * of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (request->m > rows_at_most(request, kernels) || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
@@ -43,7 +44,7 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
     if (request->b_type != HEED_F32)
         return true;
     if (request->packed_b)
-        return request->m > kernels->tile_rows || (request->m > 1 && (kernels->tile_columns < HEED_PANEL || is_far(request)));
+        return request->m > kernels->tile_rows || kernels->tile_columns < HEED_PANEL || (request->m > 1 && is_far(request));
     return request->transpose_b || request->m == 1 || exceeds_l2(request, PLAIN_FAR);
 }
 

@@ -278,10 +278,10 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     }
 }
 
-/* Columns that are no whole vector, which floats have room for: others are widened some rows at a time. */
+/* Columns that are no whole vector, which floats mostly have room for: others are widened some rows at a time, beside zeros. */
 static void thin_product_of_rest(const struct heed_thin_product *product) {
     enum { REST_ROWS = 64 };
-    float rest[REST_ROWS * VF_LANES];
+    float rest[REST_ROWS * VF_LANES] = {0};
     for (int64_t row = 0; row < product->k; row += REST_ROWS) {
         const int64_t rows = min_i64(REST_ROWS, product->k - row);
         widen_rows(type_at(product->type, product->b, row * product->ldb), product->type, product->ldb, rows, product->columns,
