@@ -173,7 +173,7 @@ struct heed_value_rows {
  * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
  * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
  * pairs: a is pairs, along rows, of p; so are elements of b taken, not rounded: they must be bf16 as they are.  far: b is beyond
- * L2.  fetch_once: heed_cpu_fetches_once. */
+ * L2.  fetch_once: what is ahead goes into L1 alone where that is quicker, which heed_cpu_fetches_once says. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
