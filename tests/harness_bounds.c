@@ -28,7 +28,7 @@ struct row {
     const float *channels;   /* key_channel_scales of the cache, or NULL */
     int64_t b, h, i, number; /* number: as ref_row has it */
     int64_t keys, chunks;    /* of its sequence */
-    double *p, lse, max;     /* max: of the scores, to base 2, at most */
+    double *p, lse, max;     /* p: as nonzero_weight has it; max: of the scores, to base 2, at most */
     double *e;               /* of the logarithms of p to base 2 */
     double *score_error;     /* of score_stage */
     double terms;            /* of the absolute values that scores to base 2 are sums of, at most */
@@ -98,6 +98,10 @@ static struct bound bound_biased(const struct row *row, int64_t j, struct bound 
     return (struct bound){most, capped.error + gamma_of(4) * most + 3 * tiny_of(row->request)};
 }
 
+/* A weight that is 0 only because it is below the range of doubles, which an error of its score may bring back: from 0 no factor
+ * would. */
+static double nonzero_weight(double p) { return p == 0 ? 0x1p-1074 : p; }
+
 /* From scores to weights: z = log2(e) score has two roundings where it is a product.  A key's weight relative to the row's maximum
  * M is the product of exp2(z - m_c), of exp2(m_c - m') and of the exp2(m - m') of all later chunks; the arguments, each rounded
  * once, add up to z - M, and each exp2 adds 3 u: so the logarithm is off by e = d + u |z - M| + 3 u (chunks + 1).  As all keys of a
@@ -128,7 +132,7 @@ static void bound_weights(struct row *row) {
     }
     for (int64_t j = 0; j <= columns; j++)
         row->e[j] += isinf(z[j]) ? 0 : U * (row->max - z[j] + row->e[j]) + 3 * U * (double)(row->chunks + 1);
-    row->p[columns] = r->sinks && isfinite(row->lse) ? exp((double)r->sinks[row->h] - row->lse) : 0;
+    row->p[columns] = isfinite(z[columns]) && isfinite(row->lse) ? nonzero_weight(exp((double)r->sinks[row->h] - row->lse)) : 0;
     row->sum = spread_of(row->p, row->e, columns + 1);
     free(z);
 }
@@ -201,13 +205,13 @@ static void check_row(struct row *row, const struct attention_case *c, const str
     const double *weights = exact->result.weights + n * columns;
     row->lse = exact->result.lse[n];
     for (int64_t j = 0; j < columns; j++)
-        row->p[j] = weights[j];
+        row->p[j] = has_weight(row, j) ? nonzero_weight(weights[j]) : 0;
     bound_weights(row);
     if (c->wants[OUTPUT])
         check_output(row, got->part[OUTPUT] + n * r->value_dim, exact->result.output + n * r->value_dim, &accuracy->part[OUTPUT]);
     for (int64_t j = 0; j < columns && c->wants[WEIGHTS]; j++)
-        must(accuracy_add(&accuracy->part[WEIGHTS], got->part[WEIGHTS][n * columns + j], row->p[j], weight_bound(row, j),
-                          row->p[j]));
+        must(accuracy_add(&accuracy->part[WEIGHTS], got->part[WEIGHTS][n * columns + j], weights[j], weight_bound(row, j),
+                          weights[j]));
     if (c->wants[LSE])
         check_lse(row, got->part[LSE][n], &accuracy->part[LSE]);
     if (c->wants[SCORES])
