@@ -181,7 +181,7 @@ static void value_rows(struct attention_block *block, int64_t from, int rows) {
         return;
     }
     if (block->plan->dots) {
-        heed_block_weight_dots(block, rows);
+        heed_block_weight_dots(block, from, rows);
         return;
     }
     const int64_t output_ld = block->plan->output_ld;

@@ -99,23 +99,44 @@ static void load_values(const struct attention_block *block, int first, int last
 
 void heed_block_arrange_values(const struct attention_block *block) { load_values(block, block->chunk.begin, block->chunk.end); }
 
+/* All tiles of `rows` rows, one under the other. */
+static void multiply(const struct heed_dots *dots, struct heed_dot_tile tile, int rows) {
+    const int each = dots->finishes ? rows : dots->tile_rows;
+    for (int i = 0; i < rows; i += each) {
+        tile.rows = smaller(each, rows - i);
+        dots->tile(&tile);
+        tile.a += each * tile.lda;
+        tile.sums += each * tile.ldsums;
+    }
+}
+
+/* Whether the tiles of scores give the rows' maxima: scores are as they are made, and all seen. */
+static bool finds_maxima(const struct attention_block *block, int rows) {
+    const int columns = block->plan->dots->tile_columns, begin = block->begins[0], end = block->ends[0];
+    return block->plan->dots->finishes && !block->plan->has_passes && begin % columns == 0 && end % columns == 0 &&
+           block->begins[rows - 1] == begin && block->ends[rows - 1] == end;
+}
+
+/* Ranges never go back from row to row: the tiles that see some columns follow one another. */
 void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     const struct heed_dots *dots = plan->dots;
+    const int first = block->begins[0] / dots->tile_columns * dots->tile_columns, last = rows - 1;
     struct heed_dot_tile tile = {.columns = dots->tile_columns,
                                  .k = round_up(plan->request->head_dim, dots->depth),
                                  .lda = plan->depth,
-                                 .ldsums = HEED_CHUNK};
-    for (int at = block->begins[0] / dots->tile_columns * dots->tile_columns; at < block->ends[rows - 1];
-         at += dots->tile_columns) {
+                                 .ldsums = HEED_CHUNK,
+                                 .row_max = finds_maxima(block, rows) ? block->row_max : NULL};
+    for (int at = first, row = 0, end; at < block->ends[last]; at += dots->tile_columns) {
+        while (block->ends[smaller(row + dots->tile_rows - 1, last)] <= at)
+            row += dots->tile_rows;
+        for (end = row; end < rows && block->begins[end] < at + dots->tile_columns;)
+            end = smaller(end + dots->tile_rows, rows);
+        tile.a = block->query + (from + row) * plan->depth;
         tile.b = key_panel(block, at) + at % HEED_PANEL * dots->b_step;
-        for (int i = 0; i < rows; i += dots->tile_rows) {
-            tile.rows = smaller(dots->tile_rows, rows - i);
-            tile.a = block->query + (from + i) * plan->depth;
-            tile.sums = block->scores + i * HEED_CHUNK + at;
-            if (at < block->ends[i + tile.rows - 1] && at + dots->tile_columns > block->begins[i])
-                dots->tile(&tile);
-        }
+        tile.sums = block->scores + row * HEED_CHUNK + at;
+        tile.first = at == first;
+        multiply(dots, tile, end - row);
     }
 }
 
@@ -124,6 +145,7 @@ void heed_block_weigh_dots(struct attention_block *block, int rows) {
                                                 .begins = block->begins,
                                                 .ends = block->ends,
                                                 .s = block->scores,
+                                                .row_max = finds_maxima(block, rows) ? block->row_max : NULL,
                                                 .chunk_max = block->chunk_max,
                                                 .chunk_sum = block->chunk_sum},
                                        .first = block->begins[0] / HEED_DOT * HEED_DOT,
@@ -133,24 +155,37 @@ void heed_block_weigh_dots(struct attention_block *block, int rows) {
     block->plan->dots->weigh(&weights);
 }
 
-/* The chunk's outputs of rows [row, row + rows); weights are there for the keys from `first` on, and values for whole dots of what
- * any of these rows sees. */
-static void multiply_values(const struct attention_block *block, int row, int rows) {
+/* The chunk's outputs of rows [row, row + rows), row `from` of the block being the first, of which all see the keys [begin, end) or
+ * part of them; weights are there for these, and values for whole dots. */
+static void multiply_values(const struct attention_block *block, int64_t from, int row, int rows, int begin, int end) {
     const struct attention_plan *plan = block->plan;
     const struct heed_dots *dots = plan->dots;
     const int64_t ld = plan->output_ld, value_dim = plan->request->value_dim;
-    for (int i = row; i < row + rows; i += dots->tile_rows) {
-        struct heed_dot_tile tile = {
-            .rows = smaller(dots->tile_rows, row + rows - i), .lda = HEED_CHUNK, .a_in_rows = true, .ldsums = ld};
-        const int from = block->begins[i] / HEED_DOT * HEED_DOT;
-        tile.k = max_i64(0, round_up(block->ends[i + tile.rows - 1], HEED_DOT) - from);
-        tile.a = block->scores + i * HEED_CHUNK + from / dots->elements;
-        for (int64_t j = 0; j < value_dim; j += dots->tile_columns) {
-            tile.columns = (int)min_i64(dots->tile_columns, value_dim - j);
-            tile.b = value_panel(block, from, j) + j % HEED_PANEL * dots->b_step;
-            tile.sums = block->chunk_output + i * ld + j;
-            dots->tile(&tile);
-        }
+    const int first = begin / HEED_DOT * HEED_DOT;
+    const bool apart = plan->keeps_states;
+    float *sums = (apart ? block->chunk_output : block->output + from * ld) + row * ld;
+    struct heed_dot_tile tile = {.k = max_i64(0, round_up(end, HEED_DOT) - first),
+                                 .a = block->scores + row * HEED_CHUNK + first / dots->elements,
+                                 .lda = HEED_CHUNK,
+                                 .a_in_rows = true,
+                                 .ldsums = ld,
+                                 .keep_old = apart ? NULL : block->keep_old + row,
+                                 .take_new = apart ? NULL : block->take_new + row};
+    for (int64_t j = 0; j < value_dim; j += dots->tile_columns) {
+        tile.columns = (int)min_i64(dots->tile_columns, value_dim - j);
+        tile.b = value_panel(block, first, j) + j % HEED_PANEL * dots->b_step;
+        tile.sums = sums + j;
+        multiply(dots, tile, rows);
+    }
+}
+
+/* Tiles whose rows see the same keys together, others one by one. */
+static void multiply_seen_values(const struct attention_block *block, int64_t from, int rows) {
+    const int *begins = block->begins, *ends = block->ends, last = rows - 1;
+    const int each = begins[0] == begins[last] && ends[0] == ends[last] ? rows : block->plan->dots->tile_rows;
+    for (int i = 0, n; i < rows; i += n) {
+        n = smaller(each, rows - i);
+        multiply_values(block, from, i, n, begins[i], ends[i + n - 1]);
     }
 }
 
@@ -168,21 +203,24 @@ static bool values_are_finite(const struct attention_block *block) {
 }
 
 /* Each row with the values that it sees, the others being zeros. */
-static void weight_rows_apart(const struct attention_block *block, int rows) {
+static void weight_rows_apart(const struct attention_block *block, int64_t from, int rows) {
+    const struct attention_plan *plan = block->plan;
     for (int i = 0; i < rows; i++) {
-        memset(block->chunk_output + i * block->plan->output_ld, 0, (size_t)block->plan->output_ld * sizeof(float));
+        if (plan->keeps_states)
+            memset(block->chunk_output + i * plan->output_ld, 0, (size_t)plan->output_ld * sizeof(float));
         if (block->begins[i] >= block->ends[i])
             continue;
         load_values(block, block->begins[i], block->ends[i]);
-        multiply_values(block, i, 1);
+        multiply_values(block, from, i, 1, block->begins[i], block->ends[i]);
     }
     load_values(block, block->chunk.begin, block->chunk.end);
 }
 
-void heed_block_weight_dots(struct attention_block *block, int rows) {
+void heed_block_weight_dots(struct attention_block *block, int64_t from, int rows) {
     struct attention_chunk *chunk = &block->chunk;
     if (block->begins[0] / HEED_DOT * HEED_DOT >= block->ends[rows - 1]) {
-        memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
+        if (block->plan->keeps_states)
+            memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
         return;
     }
     const bool all_seen = block->begins[rows - 1] == chunk->begin && block->ends[0] == chunk->end;
@@ -191,7 +229,7 @@ void heed_block_weight_dots(struct attention_block *block, int rows) {
         chunk->values_checked = true;
     }
     if (all_seen || chunk->values_finite)
-        multiply_values(block, 0, rows);
+        multiply_seen_values(block, from, rows);
     else
-        weight_rows_apart(block, rows);
+        weight_rows_apart(block, from, rows);
 }

@@ -274,7 +274,7 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     plan->block_rows = choose_block_rows(plan, rows);
     plan->splits = choose_splits(plan, rows);
     plan->beside = choose_beside(plan, false);
-    plan->keeps_states = plan->is_thin || plan->dots || plan->splits > 1 || request->states.output.data;
+    plan->keeps_states = plan->is_thin || (plan->dots && !plan->dots->finishes) || plan->splits > 1 || request->states.output.data;
     lay_out_shared(plan);
     lay_out_worker(plan);
     plan_sequences(plan);

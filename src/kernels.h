@@ -243,6 +243,9 @@ struct heed_activation_row {
 /* A tile of sums of dots: sums[i][j], from what it is if `continues`, else from 0, takes in a's row i times b's column j for p =
  * 0..k-1, as load_a and load_b arrange them; k is a multiple of `depth`.  lda: floats from a row to the next.  Of a, b and sums
  * all that a whole tile would have may be read, and of sums written; what is beyond rows and columns may be anything.
+ * Where dots' tiles finish, and there alone: any number of tiles one under the other; if keep_old, sums[i][j] = fma(sums[i][j],
+ * keep_old[i], chain * take_new[i]), the chain from 0; if row_max, lane-wise maxima of the sums of row i go to row_max[i][0..15],
+ * of these and, unless `first`, what is there.
  * Advice: for each HEED_DOT of k next_lines cache lines from `next` on, one after another, are fetched into L2, and of what will
  * be written of next_c, of as many rows and columns, ldnext_c bytes apart, next_c_rows rows. */
 struct heed_dot_tile {
@@ -255,13 +258,16 @@ struct heed_dot_tile {
     bool continues;
     float *sums;
     int64_t ldsums;
+    const float *keep_old, *take_new;
+    float *row_max;
+    bool first;
     const char *next, *next_c;
     int64_t ldnext_c;
     int next_lines, next_c_rows;
 };
 
-/* As heed_exp_rows, but row_max and pairs are not used: any number may stand around the keys that a row sees, out to multiples of
- * HEED_DOT. Weights, times scales[j] where there are any, become rows of a in the place of s, with zeros for the other keys from
+/* As heed_exp_rows, but pairs are not used, and row_max may be NULL: then any number may stand around the keys that a row sees, out
+ * to multiples of HEED_DOT; else they are whole ones.  Weights, times scales[j] where there are any, become rows of a in the place of s, with zeros for the other keys from
  * `first`, a multiple of HEED_DOT, up to `last`, and on to the next multiple. */
 struct heed_dot_weights {
     struct heed_exp_rows rows;
@@ -287,6 +293,7 @@ struct heed_dots {
     int depth;    /* of k, taken in at a time */
     int a_dot, b_step;
     int tile_rows, tile_columns; /* tile_columns divides HEED_PANEL */
+    bool finishes;               /* see heed_dot_tile; AMX's sums leave their registers only for memory */
     /* Whether the operating system lets this process use the tiles: if not, the dots of `otherwise` do.  NULL: it does. */
     bool (*permitted)(void);
     const struct heed_kernels *otherwise;

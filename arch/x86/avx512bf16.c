@@ -26,23 +26,43 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #define TILE_CHAIN   pair_chain
 #include "kernels/tile.h"
 
-/* Words are to it what floats are to others. */
-INLINE void pair_tile_body(const int rows, const int vectors, const struct heed_dot_tile *tile) {
-    vf acc[TILE_ROWS][TILE_VECTORS];
-    tile_zero(rows, vectors, acc);
-    if (tile->continues)
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
-            v_load(tile->sums + i * tile->ldsums + v * VF_LANES);
-    tile_multiply(rows, vectors, acc, tile->a, tile->lda, tile->b, HEED_PANEL, tile->k / 2);
+/* Sums to memory, or into what is there, and their maxima, while they are still in registers. */
+INLINE void pair_finish(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct heed_dot_tile *tile, int row) {
+    const int64_t ldsums = tile->ldsums;
+    float *sums = tile->sums + row * ldsums, *row_max = tile->row_max;
+    if (tile->keep_old) {
+        tile_merge(rows, vectors, acc, sums, ldsums, tile->keep_old + row, tile->take_new + row);
+        return;
+    }
+    if (row_max) {
+        tile_store_scores(rows, vectors, acc, tile->first, sums, row_max + row * HEED_SUM_LANES);
+        return;
+    }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
-        v_store(tile->sums + i * tile->ldsums + v * VF_LANES, acc[i][v]);
+        v_store(sums + i * ldsums + v * VF_LANES, acc[i][v]);
 }
 
-TILE_SHAPES(pair_tile, (const struct heed_dot_tile *tile), tile)
+/* Words are to it what floats are to others.  Rows [row, end), whole tiles of them. */
+INLINE void pair_tile_body(const int rows, const int vectors, const struct heed_dot_tile *tile, int row, int end) {
+    NO_UNROLL for (; row < end; row += rows) {
+        vf acc[TILE_ROWS][TILE_VECTORS];
+        tile_zero(rows, vectors, acc);
+        if (tile->continues)
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
+                v_load(tile->sums + (row + i) * tile->ldsums + v * VF_LANES);
+        tile_multiply(rows, vectors, acc, tile->a + row * tile->lda, tile->lda, tile->b, HEED_PANEL, tile->k / 2);
+        pair_finish(rows, vectors, acc, tile, row);
+    }
+}
+
+TILE_SHAPES(pair_tile, (const struct heed_dot_tile *tile, int row, int end), tile, row, end)
 
 static void pair_tile(const struct heed_dot_tile *tile) {
-    static void (*const shapes[6][4])(const struct heed_dot_tile *) = TILE_TABLE(pair_tile);
-    shapes[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
+    static void (*const shapes[6][4])(const struct heed_dot_tile *tile, int row, int end) = TILE_TABLE(pair_tile);
+    const int vectors = (tile->columns - 1) / VF_LANES, rest = tile->rows % TILE_ROWS;
+    shapes[TILE_ROWS - 1][vectors](tile, 0, tile->rows - rest);
+    if (rest)
+        shapes[rest - 1][vectors](tile, tile->rows - rest, tile->rows);
 }
 
 extern const struct heed_dots heed_dots_avx512bf16;
@@ -53,6 +73,7 @@ const struct heed_dots heed_dots_avx512bf16 = {
     .b_step = 1,
     .tile_rows = TILE_ROWS,
     .tile_columns = TILE_COLUMNS,
+    .finishes = true,
     .load_a = load_a,
     .load_b = load_b,
     .load_b_transposed = load_b_transposed,

@@ -50,19 +50,27 @@ INLINE void dot_clear(float *s, int from, int to) {
         memset((char *)s + from * DOT_BYTES, 0, (size_t)((to - from) * DOT_BYTES));
 }
 
+/* The maximum of row i, around whose keys scores are hidden. */
+INLINE float dot_max(const struct heed_exp_rows *block, int i) {
+    if (block->begins[i] >= block->ends[i])
+        return -INFINITY;
+    return block->row_max ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES))
+                          : dot_hide(block->s + i * HEED_CHUNK, block->begins[i], block->ends[i]);
+}
+
 /* A row's maximum is found beside the exponentials of the row before, which would else wait for the latency of it. */
 static void dot_weigh(const struct heed_dot_weights *weights) {
     const struct heed_exp_rows *block = &weights->rows;
     const int *begins = block->begins, *ends = block->ends;
     const int first = weights->first, last = (weights->last + HEED_DOT - 1) / HEED_DOT * HEED_DOT;
     const unsigned mode = v_flush_begin();
-    float next = begins[0] < ends[0] ? dot_hide(block->s, begins[0], ends[0]) : -INFINITY;
+    float next = dot_max(block, 0);
     for (int i = 0; i < block->rows; i++) {
         const bool any = begins[i] < ends[i];
         const float max = block->chunk_max[i] = next;
         float *s = block->s + i * HEED_CHUNK;
         if (i + 1 < block->rows)
-            next = begins[i + 1] < ends[i + 1] ? dot_hide(s + HEED_CHUNK, begins[i + 1], ends[i + 1]) : -INFINITY;
+            next = dot_max(block, i + 1);
         exp_fetch(block, i);
         block->chunk_sum[i] = !any              ? 0.0f
                               : weights->scales ? dot_weigh_row(true, s, begins[i], ends[i], max, weights->scales)

@@ -20,16 +20,6 @@ INLINE void score_hide(const int rows, const int vectors, vf acc[TILE_ROWS][TILE
 /* Where the lanes of a chunk's sum begin that hold this key. */
 INLINE int score_lanes_begin(int key) { return key & -HEED_SUM_LANES; }
 
-/* Scores to s, lane-wise maxima to row_max: of these alone if `first`. */
-INLINE void score_store(const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS], bool first, float *s, float *row_max) {
-    UNROLL for (int i = 0; i < rows; i++) {
-        vf max = acc[i][0];
-        UNROLL for (int v = 0; v < vectors; v++) v_store(s + i * HEED_CHUNK + v * VF_LANES, acc[i][v]);
-        UNROLL for (int v = 1; v < vectors; v++) max = v_max(max, acc[i][v]);
-        v_store(row_max + i * HEED_SUM_LANES, first ? max : v_max(max, v_load(row_max + i * HEED_SUM_LANES)));
-    }
-}
-
 INLINE void score_tile_body(const int rows, const int vectors, const struct heed_score_panel *panel, int row, int column) {
     vf acc[TILE_ROWS][TILE_VECTORS];
     const int key = panel->key + column;
@@ -38,7 +28,7 @@ INLINE void score_tile_body(const int rows, const int vectors, const struct heed
                   panel->head_dim);
     if (panel->hides)
         score_hide(rows, vectors, acc, panel->begins + row, panel->ends + row, key);
-    score_store(rows, vectors, acc, score_lanes_begin(panel->begins[row]) >= key, panel->s + row * HEED_CHUNK + key,
+    tile_store_scores(rows, vectors, acc, score_lanes_begin(panel->begins[row]) >= key, panel->s + row * HEED_CHUNK + key,
                 panel->row_max + row * HEED_SUM_LANES);
 }
 
@@ -52,7 +42,7 @@ NOINLINE void score_whole_tiles(const struct heed_score_panel *panel, int row, i
         vf acc[TILE_ROWS][TILE_VECTORS];
         tile_zero(TILE_ROWS, TILE_VECTORS, acc);
         tile_multiply(TILE_ROWS, TILE_VECTORS, acc, query, panel->ldq, keys, panel->ldk, panel->head_dim);
-        score_store(TILE_ROWS, TILE_VECTORS, acc, score_lanes_begin(panel->begins[row]) >= key, s, row_max);
+        tile_store_scores(TILE_ROWS, TILE_VECTORS, acc, score_lanes_begin(panel->begins[row]) >= key, s, row_max);
         query += TILE_ROWS * panel->ldq;
         s += TILE_ROWS * HEED_CHUNK;
         row_max += TILE_ROWS * HEED_SUM_LANES;

@@ -124,6 +124,28 @@ INLINE void tile_multiply(const int rows, const int vectors, vf acc[][TILE_VECTO
     tile_multiply_apart(1, rows, vectors, acc, a, lda, b, ldb, k);
 }
 
+/* o = fma(o, keep_old, chain * take_new). */
+INLINE void tile_merge(const int rows, const int vectors, vf acc[][TILE_VECTORS], float *o, int64_t ldo, const float *keep_old,
+                       const float *take_new) {
+    UNROLL for (int i = 0; i < rows; i++) {
+        const vf keep = v_set1(keep_old[i]), take = v_set1(take_new[i]);
+        UNROLL for (int v = 0; v < vectors; v++) {
+            float *to = o + i * ldo + v * VF_LANES;
+            v_store(to, v_fma(v_load(to), keep, v_mul(acc[i][v], take)));
+        }
+    }
+}
+
+/* Scores to s, their lane-wise maxima to row_max: of these alone if `first`. */
+INLINE void tile_store_scores(const int rows, const int vectors, vf acc[][TILE_VECTORS], bool first, float *s, float *row_max) {
+    UNROLL for (int i = 0; i < rows; i++) {
+        vf max = acc[i][0];
+        UNROLL for (int v = 0; v < vectors; v++) v_store(s + i * HEED_CHUNK + v * VF_LANES, acc[i][v]);
+        UNROLL for (int v = 1; v < vectors; v++) max = v_max(max, acc[i][v]);
+        v_store(row_max + i * HEED_SUM_LANES, first ? max : v_max(max, v_load(row_max + i * HEED_SUM_LANES)));
+    }
+}
+
 /* kernel##_body(rows, vectors, arguments) with constant bounds, as one function with these parameters per shape; shapes beyond this
  * ISA's tile are empty. */
 #define TILE_SHAPE(kernel, parameters, rows, vectors, ...)                                                                         \

@@ -42,21 +42,16 @@ INLINE void value_edge(const int rows, const int vectors, vf acc[][TILE_VECTORS]
     }
 }
 
-/* o = fma(o, keep_old, chain * take_new), or the chain alone. */
+/* Merged into o, or the chain alone. */
 INLINE void value_merge(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile, int row) {
     const float *keep_old = tile->all->keep_old, *take_new = tile->all->take_new;
     const int64_t ldo = tile->all->ldo;
-    if (!keep_old) {
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
-            v_store(tile->o + i * ldo + v * VF_LANES, v_add(acc[i][v], v_zero()));
+    if (keep_old) {
+        tile_merge(rows, vectors, acc, tile->o, ldo, keep_old + row, take_new + row);
         return;
     }
-    UNROLL for (int i = 0; i < rows; i++) {
-        const vf keep = v_set1(keep_old[row + i]), take = v_set1(take_new[row + i]);
-        float *o = tile->o + i * ldo;
-        UNROLL for (int v = 0; v < vectors; v++)
-            v_store(o + v * VF_LANES, v_fma(v_load(o + v * VF_LANES), keep, v_mul(acc[i][v], take)));
-    }
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
+        v_store(tile->o + i * ldo + v * VF_LANES, v_add(acc[i][v], v_zero()));
 }
 
 /* Values in one piece, of which all rows see the first: on the diagonal of a causal mask, some rows end before others. */
