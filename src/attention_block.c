@@ -174,20 +174,35 @@ static void scale_weights(const struct attention_block *block, int rows) {
     }
 }
 
+static struct heed_exp_rows exp_rows(struct attention_block *block, int rows) {
+    struct heed_exp_rows exp_rows = {.rows = rows,
+                                     .begins = block->begins,
+                                     .ends = block->ends,
+                                     .s = block->scores,
+                                     .row_max = block->row_max,
+                                     .chunk_max = block->chunk_max,
+                                     .chunk_sum = block->chunk_sum,
+                                     .pairs = block->plan->pairs && block->plan->value_type != HEED_I8};
+    heed_block_fetch(block, rows, exp_rows.next);
+    return exp_rows;
+}
+
+struct heed_merge_rows heed_block_merge(const struct attention_block *block, int64_t from, int rows) {
+    return (struct heed_merge_rows){.rows = rows,
+                                    .max = block->max + from,
+                                    .sum = block->sum + from,
+                                    .chunk_max = block->chunk_max,
+                                    .chunk_sum = block->chunk_sum,
+                                    .keep_old = block->keep_old,
+                                    .take_new = block->take_new};
+}
+
 /* The chunk's values, weighted: merged into the running output, or apart. */
-static void value_rows(struct attention_block *block, int64_t from, int rows) {
-    if (block->plan->is_thin) {
-        heed_block_weight_thin(block, rows);
-        return;
-    }
-    if (block->plan->dots) {
-        heed_block_weight_dots(block, from, rows);
-        return;
-    }
+static struct heed_value_rows value_rows(const struct attention_block *block, int64_t from, int rows) {
     const int64_t output_ld = block->plan->output_ld;
     const bool apart = block->plan->keeps_states;
     const struct attention_chunk *chunk = &block->chunk;
-    block->kernels->value_rows(&(struct heed_value_rows){
+    return (struct heed_value_rows){
         .rows = rows,
         .columns = block->plan->request->value_dim,
         .begins = block->begins,
@@ -201,27 +216,31 @@ static void value_rows(struct attention_block *block, int64_t from, int rows) {
         .keep_old = apart ? NULL : block->keep_old,
         .take_new = block->take_new,
         .pairs = block->plan->pairs,
-    });
+    };
 }
 
-static void softmax_rows(struct attention_block *block, int rows) {
+/* From scores to outputs, merged or apart. */
+static void softmax_rows(struct attention_block *block, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     if (plan->dots) {
-        heed_block_weigh_dots(block, rows);
+        heed_block_softmax_dots(block, from, rows);
         return;
     }
-    struct heed_exp_rows exp_rows = {.rows = rows,
-                                     .begins = block->begins,
-                                     .ends = block->ends,
-                                     .s = block->scores,
-                                     .row_max = block->row_max,
-                                     .chunk_max = block->chunk_max,
-                                     .chunk_sum = block->chunk_sum,
-                                     .pairs = plan->pairs && plan->value_type != HEED_I8};
-    heed_block_fetch(block, rows, exp_rows.next);
-    block->kernels->exp_rows(&exp_rows);
+    const struct heed_softmax_values all = {exp_rows(block, rows), heed_block_merge(block, from, rows),
+                                            value_rows(block, from, rows)};
+    if (!plan->keeps_states && plan->value_type != HEED_I8) {
+        block->kernels->softmax_values(&all);
+        return;
+    }
+    block->kernels->exp_rows(&all.exp);
     if (plan->value_type == HEED_I8)
         scale_weights(block, rows);
+    if (plan->splits == 1)
+        block->kernels->merge_rows(&all.merge);
+    if (plan->is_thin)
+        heed_block_weight_thin(block, rows);
+    else
+        block->kernels->value_rows(&all.values);
 }
 
 /* Rows [from, from + rows) of the block against the current chunk. */
@@ -231,16 +250,7 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
         return;
     heed_block_score(block, from, rows);
     store_weights(block, from, rows);
-    softmax_rows(block, rows);
-    if (plan->splits == 1)
-        block->kernels->merge_rows(&(struct heed_merge_rows){.rows = rows,
-                                                             .max = block->max + from,
-                                                             .sum = block->sum + from,
-                                                             .chunk_max = block->chunk_max,
-                                                             .chunk_sum = block->chunk_sum,
-                                                             .keep_old = block->keep_old,
-                                                             .take_new = block->take_new});
-    value_rows(block, from, rows);
+    softmax_rows(block, from, rows);
     if (plan->keeps_states)
         heed_block_keep_states(block, shared, from, rows);
 }

@@ -69,11 +69,11 @@ void heed_block_arrange_queries(const struct attention_block *block, int64_t fro
 void heed_block_arrange_key_rows(const struct attention_block *block, int at, const void *rows, int n);
 void heed_block_arrange_key_panel(const struct attention_block *block, int at, const void *panel, int width);
 void heed_block_arrange_values(const struct attention_block *block);
-/* Between the begin and end of the dots: scores of the rows [from, from + rows), the softmax of the current rows, and their
- * outputs, apart or, where dots' tiles finish, merged. */
+/* Between the begin and end of the dots: scores of the rows [from, from + rows); and from scores to outputs. */
 void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows);
-void heed_block_weigh_dots(struct attention_block *block, int rows);
-void heed_block_weight_dots(struct attention_block *block, int64_t from, int rows);
+void heed_block_softmax_dots(struct attention_block *block, int64_t from, int rows);
+/* How rows [from, from + rows) take in the current chunk. */
+struct heed_merge_rows heed_block_merge(const struct attention_block *block, int64_t from, int rows);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
 const void *heed_block_first_key(const struct attention_block *block, int64_t index);
 /* Keys of chunk number `index` that the block sees, and the first one's value, given that there are any. */

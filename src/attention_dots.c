@@ -140,7 +140,7 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
     }
 }
 
-void heed_block_weigh_dots(struct attention_block *block, int rows) {
+static struct heed_dot_weights dot_weights(struct attention_block *block, int rows) {
     struct heed_dot_weights weights = {.rows = {.rows = rows,
                                                 .begins = block->begins,
                                                 .ends = block->ends,
@@ -152,7 +152,7 @@ void heed_block_weigh_dots(struct attention_block *block, int rows) {
                                        .last = block->ends[rows - 1],
                                        .scales = block->plan->value_type == HEED_I8 ? block->value_scales : NULL};
     heed_block_fetch(block, rows, weights.rows.next);
-    block->plan->dots->weigh(&weights);
+    return weights;
 }
 
 /* The chunk's outputs of rows [row, row + rows), row `from` of the block being the first, of which all see the keys [begin, end) or
@@ -216,7 +216,7 @@ static void weight_rows_apart(const struct attention_block *block, int64_t from,
     load_values(block, block->chunk.begin, block->chunk.end);
 }
 
-void heed_block_weight_dots(struct attention_block *block, int64_t from, int rows) {
+static void multiply_weights(struct attention_block *block, int64_t from, int rows) {
     struct attention_chunk *chunk = &block->chunk;
     if (block->begins[0] / HEED_DOT * HEED_DOT >= block->ends[rows - 1]) {
         if (block->plan->keeps_states)
@@ -232,4 +232,25 @@ void heed_block_weight_dots(struct attention_block *block, int64_t from, int row
         multiply_seen_values(block, from, rows);
     else
         weight_rows_apart(block, from, rows);
+}
+
+void heed_block_softmax_dots(struct attention_block *block, int64_t from, int rows) {
+    const struct attention_plan *plan = block->plan;
+    const struct heed_dot_weights weights = dot_weights(block, rows);
+    const struct heed_merge_rows merge = heed_block_merge(block, from, rows);
+    if (weights.rows.row_max && !plan->keeps_states && weights.first < weights.last) {
+        plan->dots->weigh_values(&(struct heed_dot_values){.weights = weights,
+                                                           .merge = merge,
+                                                           .columns = plan->request->value_dim,
+                                                           .k = weights.last - weights.first,
+                                                           .panel_floats = plan->value_panel,
+                                                           .b = value_panel(block, weights.first, 0),
+                                                           .o = block->output + from * plan->output_ld,
+                                                           .ldo = plan->output_ld});
+        return;
+    }
+    plan->dots->weigh(&weights);
+    if (plan->splits == 1)
+        block->kernels->merge_rows(&merge);
+    multiply_weights(block, from, rows);
 }

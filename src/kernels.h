@@ -167,6 +167,13 @@ struct heed_value_rows {
     const float *take_new;
 };
 
+/* exp_rows, then merge_rows, then value_rows, of the same rows: exponentials of some beside the products of others. */
+struct heed_softmax_values {
+    struct heed_exp_rows exp;
+    struct heed_merge_rows merge;
+    struct heed_value_rows values;
+};
+
 /* c[i][j] = chain, from c[i][j] if `continues`, else from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], or of a[i][p] * b[j][p]
  * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  b is of the given
  * type, any without blocks.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b is
@@ -275,6 +282,17 @@ struct heed_dot_weights {
     const float *scales;
 };
 
+/* weigh, merge_rows, and then, into what the merge was asked for, the products of these weights: of all rows and `columns` columns,
+ * the values being b from panel to panel panel_floats apart.  Tiles finish, row_max is there, and all rows see the same keys. */
+struct heed_dot_values {
+    struct heed_dot_weights weights;
+    struct heed_merge_rows merge;
+    int64_t columns, k, panel_floats; /* k: of the keys that rows see */
+    const float *b;
+    float *o;
+    int64_t ldo;
+};
+
 /* What a thread's tile registers were set to. */
 struct heed_dots_callers {
     uint8_t tile_configuration[64];
@@ -308,6 +326,7 @@ struct heed_dots {
     void (*load_b_transposed)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
     void (*tile)(const struct heed_dot_tile *tile);
     void (*weigh)(const struct heed_dot_weights *weights);
+    void (*weigh_values)(const struct heed_dot_values *values); /* NULL: tiles do not finish */
 };
 
 /* NULL: there are none. */
@@ -354,6 +373,7 @@ struct heed_kernels {
     void (*exp_rows)(const struct heed_exp_rows *block);
     void (*merge_rows)(const struct heed_merge_rows *block);
     void (*value_rows)(const struct heed_value_rows *rows);
+    void (*softmax_values)(const struct heed_softmax_values *rows);
     void (*thin_product)(const struct heed_thin_product *product);
     void (*thin_product_transposed)(const struct heed_thin_product *product);
     void (*thin_blocks)(const struct heed_thin_blocks *product);

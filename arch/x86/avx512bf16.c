@@ -25,6 +25,8 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #define TILE_VECTORS 4
 #define TILE_CHAIN   pair_chain
 #include "kernels/tile.h"
+#include "kernels/merge_rows.h"
+#include "kernels/exp_beside.h"
 
 /* Sums to memory, or into what is there, and their maxima, while they are still in registers. */
 INLINE void pair_finish(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct heed_dot_tile *tile, int row) {
@@ -65,6 +67,84 @@ static void pair_tile(const struct heed_dot_tile *tile) {
         shapes[rest - 1][vectors](tile, tile->rows - rest, tile->rows);
 }
 
+/* A tile's products, with exponentials beside as far as there are any: two steps for each turn, so that the weights of as many rows
+ * are made while head_dim is 64. */
+INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, const float *b,
+                                 int64_t words, struct exp_beside *beside) {
+    struct tile_rows at;
+    struct exp_place place = beside->place;
+    int64_t ldb = HEED_PANEL;
+    tile_rows_begin(rows, &at, a, HEED_CHUNK);
+    NO_UNROLL for (; place.left > 0 && words >= TILE_STEPS; words -= TILE_STEPS) {
+        tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
+        tile_rows_pin(rows, &at);
+        exp_beside_step(true, false, beside, &place);
+        tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
+        tile_rows_pin(rows, &at);
+        PIN(ldb);
+        exp_beside_step(true, true, beside, &place);
+    }
+    beside->place = place;
+    NO_UNROLL for (; words > 0; words -= TILE_STEPS) {
+        tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
+        PIN(ldb);
+    }
+}
+
+/* Rows [row, end), whole tiles of them, and columns [from, to), as value_whole_body has them. */
+INLINE void pair_values_body(const int rows, const int vectors, const struct heed_dot_values *all, int row, int end, int64_t from,
+                             int64_t to, const struct heed_exp_rows *exp) {
+    struct exp_beside beside = {.block = exp};
+    int64_t column = from;
+    NO_UNROLL while (row < end) {
+        vf acc[TILE_ROWS][TILE_VECTORS];
+        const float *weights = all->weights.rows.s + row * HEED_CHUNK + all->weights.first / 2;
+        if (exp && column == from)
+            exp_beside_begin(&beside, row + rows, smaller(row + 2 * rows, exp->rows));
+        tile_zero(rows, vectors, acc);
+        pair_multiply_beside(rows, vectors, acc, weights, all->b + column / HEED_PANEL * all->panel_floats, all->k / 2, &beside);
+        tile_merge(rows, vectors, acc, all->o + row * all->ldo + column, all->ldo, all->merge.keep_old + row,
+                   all->merge.take_new + row);
+        column += HEED_PANEL;
+        if (column < to)
+            continue;
+        row += rows;
+        column = from;
+        exp_beside_end(true, &beside);
+    }
+}
+
+TILE_SHAPES(pair_values,
+            (const struct heed_dot_values *all, int row, int end, int64_t from, int64_t to, const struct heed_exp_rows *exp), all,
+            row, end, from, to, exp)
+
+/* Columns [from, to), in tiles of so many vectors; beside the products of whole tiles exponentials, unless exp is NULL. */
+static void pair_columns(const struct heed_dot_values *all, int64_t from, int64_t to, int vectors,
+                         const struct heed_exp_rows *exp) {
+    static void (*const shapes[6][4])(const struct heed_dot_values *all, int row, int end, int64_t from, int64_t to,
+                                      const struct heed_exp_rows *exp) = TILE_TABLE(pair_values);
+    const int rows = all->weights.rows.rows, rest = rows % TILE_ROWS;
+    if (from >= to)
+        return;
+    shapes[TILE_ROWS - 1][vectors - 1](all, 0, rows - rest, from, to, exp);
+    if (rest)
+        shapes[rest - 1][vectors - 1](all, rows - rest, rows, from, to, NULL);
+}
+
+static void pair_weigh_values(const struct heed_dot_values *all) {
+    struct heed_dot_weights first = all->weights;
+    const int64_t wide = all->columns / HEED_PANEL * HEED_PANEL, left = (all->columns - wide + VF_LANES - 1) / VF_LANES;
+    const bool beside = !all->weights.scales;
+    exp_maxima(&all->weights.rows);
+    merge_maxima(&all->merge);
+    if (beside)
+        first.rows.rows = smaller(TILE_ROWS, first.rows.rows);
+    dot_weigh(&first);
+    pair_columns(all, 0, wide, TILE_VECTORS, beside ? &all->weights.rows : NULL);
+    pair_columns(all, wide, all->columns, (int)left, beside && wide == 0 ? &all->weights.rows : NULL);
+    merge_sums(&all->merge);
+}
+
 extern const struct heed_dots heed_dots_avx512bf16;
 const struct heed_dots heed_dots_avx512bf16 = {
     .elements = 2,
@@ -79,4 +159,5 @@ const struct heed_dots heed_dots_avx512bf16 = {
     .load_b_transposed = load_b_transposed,
     .tile = pair_tile,
     .weigh = dot_weigh,
+    .weigh_values = pair_weigh_values,
 };

@@ -6,28 +6,39 @@
 #ifndef HEED_KERNELS_EXP2_H
 #define HEED_KERNELS_EXP2_H
 
-/* 2^f * VF_EXP2_UNIT for |f| <= 1/2 */
-INLINE vf exp2_fraction(vf f) {
-    vf r = v_set1(VF_EXP2_UNIT * 0x1.41fbbap-13f);
-    r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.5f3e54p-10f));
-    r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.3b2d4cp-7f));
-    r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.c6aee8p-5f));
-    r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.ebfbdcp-3f));
-    r = v_fma(r, f, v_set1(VF_EXP2_UNIT * 0x1.62e430p-1f));
-    return v_fma(r, f, v_set1(VF_EXP2_UNIT));
+/* Of the polynomial, from degree 6 down, times VF_EXP2_UNIT. */
+static const float exp2_coefficients[] = {
+    VF_EXP2_UNIT * 0x1.41fbbap-13f, VF_EXP2_UNIT * 0x1.5f3e54p-10f, VF_EXP2_UNIT * 0x1.3b2d4cp-7f, VF_EXP2_UNIT * 0x1.c6aee8p-5f,
+    VF_EXP2_UNIT * 0x1.ebfbdcp-3f,  VF_EXP2_UNIT * 0x1.62e430p-1f,  VF_EXP2_UNIT};
+enum { EXP2_COEFFICIENTS = sizeof exp2_coefficients / sizeof *exp2_coefficients };
+
+/* 2^f * VF_EXP2_UNIT for |f| <= 1/2, given the coefficients. */
+INLINE vf exp2_fraction(const float *coefficients, vf f) {
+    vf r = v_set1(coefficients[0]);
+    UNROLL for (int i = 1; i < EXP2_COEFFICIENTS; i++) r = v_fma(r, f, v_set1(coefficients[i]));
+    return r;
 }
 
 INLINE vf v_exp2(vf x) {
     vf power;
     const vf f = v_exp2_split(x, &power);
-    return v_exp2_scale(exp2_fraction(f), power, x);
+    return v_exp2_scale(exp2_fraction(exp2_coefficients, f), power, x);
 }
 
 /* The same between v_flush_begin and v_flush_end. */
 INLINE vf v_exp2_flush(vf x) {
     vf power;
     const vf f = v_exp2_split(x, &power);
-    return v_exp2_scale_flush(exp2_fraction(f), power, x);
+    return v_exp2_scale_flush(exp2_fraction(exp2_coefficients, f), power, x);
+}
+
+/* Either of them where few registers are free: coefficients come from memory every time. */
+INLINE vf v_exp2_lean(const bool flush, vf x) {
+    const float *coefficients = exp2_coefficients;
+    __asm__ volatile("" : "+r"(coefficients)); /* volatile: each time another pointer, or they are kept after all, on the stack */
+    vf power;
+    const vf f = v_exp2_split(x, &power), r = exp2_fraction(coefficients, f);
+    return flush ? v_exp2_scale_flush(r, power, x) : v_exp2_scale(r, power, x);
 }
 
 /* Times 16 exponentials in one turn of a loop: with one, a chunk's row of 256 takes 5 cycles longer (AVX-512); where 16 are four

@@ -1,4 +1,4 @@
-/* The softmax of one chunk of keys, and the running softmax that takes it in.  Contracts in src/kernels.h. */
+/* The softmax of one chunk of keys.  Contract in src/kernels.h. */
 #ifndef HEED_KERNELS_EXP_ROWS_H
 #define HEED_KERNELS_EXP_ROWS_H
 
@@ -49,12 +49,10 @@ static void exp2_array(const float *x, int64_t n, float *y) {
         v_store_n(y + i, v_exp2(v_load_n(x + i, n - i)), n - i);
 }
 
-/* Maxima first: a row's exponentials then need not wait for the latency of finding its maximum. */
-static void exp_rows(const struct heed_exp_rows *block) {
-    for (int i = 0; i < block->rows; i++)
-        block->chunk_max[i] = block->begins[i] < block->ends[i] ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES)) : -INFINITY;
+/* Of rows before `end`, given the maxima. */
+INLINE void exp_rows_before(const struct heed_exp_rows *block, int end) {
     const unsigned mode = v_flush_begin();
-    for (int i = 0; i < block->rows; i++) {
+    for (int i = 0; i < end; i++) {
         exp_fetch(block, i);
         const float max = block->chunk_max[i];
         const int begin = block->begins[i] & -HEED_SUM_LANES; /* the lanes of the sum start where those of the chunk do */
@@ -67,19 +65,9 @@ static void exp_rows(const struct heed_exp_rows *block) {
     v_flush_end(mode);
 }
 
-static void merge_rows(const struct heed_merge_rows *block) {
-    for (int i = 0; i < block->rows; i += VF_LANES) {
-        const int left = block->rows - i;
-        const vf old_max = v_load_n(block->max + i, left), chunk_max = v_load_n(block->chunk_max + i, left);
-        const vf new_max = v_max(old_max, chunk_max);
-        const vf keep_old = v_zero_at_minus_inf(v_exp2(v_sub(old_max, new_max)), old_max);
-        const vf take_new = v_zero_at_minus_inf(v_exp2(v_sub(chunk_max, new_max)), chunk_max);
-        v_store_n(block->max + i, new_max, left);
-        const vf chunk_sum = v_mul(v_load_n(block->chunk_sum + i, left), take_new);
-        v_store_n(block->sum + i, v_fma(v_load_n(block->sum + i, left), keep_old, chunk_sum), left);
-        v_store(block->keep_old + i, keep_old);
-        v_store(block->take_new + i, take_new);
-    }
+static void exp_rows(const struct heed_exp_rows *block) {
+    exp_maxima(block);
+    exp_rows_before(block, block->rows);
 }
 
 #endif

@@ -20,14 +20,16 @@
 #include "kernels/dot_tile.h"
 #include "kernels/gemm_small.h"
 #include "kernels/score_panel.h"
-#include "kernels/value_rows.h"
 #include "kernels/thin_product.h"
 #include "kernels/thin_transposed.h"
 #include "kernels/thin_blocks.h"
 #include "kernels/exp2.h"
 #include "kernels/sum16.h"
 #include "kernels/exp_fetch.h"
+#include "kernels/merge_rows.h"
 #include "kernels/exp_rows.h"
+#include "kernels/exp_beside.h"
+#include "kernels/value_rows.h"
 #include "kernels/dot_weigh.h"
 #include "kernels/score_rows.h"
 #include "kernels/rows.h"
@@ -59,6 +61,7 @@ static const struct heed_dots dots = {
         .store_keys = store_keys, .pair_queries = pair_queries, .pair_rows = pair_rows, .gemm_tile = gemm_tile,                    \
         .dots = table_dots, .pairs = table_pairs, .finish_products = finish_products, .gemm_small = gemm_small,                    \
         .score_panel = score_panel, .exp_rows = exp_rows, .merge_rows = merge_rows, .value_rows = value_rows,                      \
+        .softmax_values = softmax_values, \
         .thin_product = thin_product, .thin_product_transposed = thin_product_transposed, .thin_blocks = thin_blocks,              \
         .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row, .hide_row = hide_row,      \
         .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows, .round_rows = round_rows,    \

@@ -91,22 +91,47 @@ INLINE void value_pieces_body(const int rows, const int vectors, const struct he
     value_merge(rows, vectors, acc, &tile, row);
 }
 
+/* tile_multiply, with exponentials beside as far as there are any. */
+INLINE void value_multiply_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile,
+                                  const float *b, int64_t k, struct exp_beside *beside) {
+    struct tile_rows at;
+    struct exp_place place = beside->place;
+    int64_t ldb = tile->ldv;
+    tile_rows_begin(rows, &at, tile->p, HEED_CHUNK);
+    NO_UNROLL for (; k >= TILE_STEPS && place.left > 0; k -= TILE_STEPS) {
+        tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
+        PIN(ldb);
+        exp_beside_step(false, true, beside, &place);
+    }
+    beside->place = place;
+    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
+        tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
+        PIN(ldb);
+    }
+    tile_last_steps(1, rows, vectors, acc, &at, b, ldb, NULL, k);
+}
+
 /* Whole tiles of the rows [row, end) and columns [from, to), of rows that see the same values, the first of one piece: what
  * value_prefix does, in a loop of its own for the reasons of score_whole_tiles.  By rows, whose weights stay in L1 while all
- * columns use them. */
+ * columns use them; beside them those of the next rows are made, unless exp is NULL. */
 INLINE void value_whole_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int end, int64_t from,
-                             int64_t to) {
+                             int64_t to, const struct heed_exp_rows *exp) {
+    struct exp_beside beside = {.block = exp};
     int64_t column = from;
     NO_UNROLL while (row < end) {
         vf acc[TALL_ROWS][TILE_VECTORS];
         const struct value_tile tile = value_tile_at(all, row, column);
+        if (exp && column == from)
+            exp_beside_begin(&beside, row + rows, smaller(row + 2 * rows, all->rows));
         tile_zero(rows, vectors, acc);
-        tile_multiply(rows, vectors, acc, tile.p, HEED_CHUNK, (const float *)*all->values + tile.column, tile.ldv, tile.ends[0]);
+        value_multiply_beside(rows, vectors, acc, &tile, (const float *)*all->values + tile.column, tile.ends[0], &beside);
         value_merge(rows, vectors, acc, &tile, row);
         column += vectors * VF_LANES;
-        const bool next_row = column >= to;
-        row = next_row ? row + rows : row;
-        column = next_row ? from : column;
+        if (column < to)
+            continue;
+        row += rows;
+        column = from;
+        exp_beside_end(false, &beside);
     }
 }
 
@@ -117,9 +142,10 @@ TILE_SHAPES(value_pieces, (const struct heed_value_rows *all, int row, int64_t c
  * of the peak, now 0.970; 6 x 2 tiles of AVX-512 0.930, 12 x 2 0.960. */
 #define VALUE_WHOLE_ROWS(vectors) ((vectors) <= TILE_VECTORS / 2 ? TALL_ROWS : TILE_ROWS)
 #define VALUE_WHOLE(vectors)                                                                                                       \
-    NOINLINE void value_whole_##vectors(const struct heed_value_rows *all, int row, int end, int64_t from, int64_t to) {           \
+    NOINLINE void value_whole_##vectors(const struct heed_value_rows *all, int row, int end, int64_t from, int64_t to,             \
+                                        const struct heed_exp_rows *exp) {                                                               \
         if (vectors <= TILE_VECTORS)                                                                                               \
-            value_whole_body(VALUE_WHOLE_ROWS(vectors), vectors <= TILE_VECTORS ? vectors : 1, all, row, end, from, to);           \
+            value_whole_body(VALUE_WHOLE_ROWS(vectors), vectors <= TILE_VECTORS ? vectors : 1, all, row, end, from, to, exp);   \
     }
 VALUE_WHOLE(1)
 VALUE_WHOLE(2)
@@ -134,11 +160,11 @@ INLINE bool value_is_whole(const struct heed_value_rows *all, int row, int rows)
 }
 
 /* All rows of the columns [from, to), in tiles of so many vectors. */
-INLINE void value_columns(const struct heed_value_rows *all, int64_t from, int64_t to, int vectors) {
+INLINE void value_columns(const struct heed_value_rows *all, int64_t from, int64_t to, int vectors, const struct heed_exp_rows *exp) {
     typedef void value_shape(const struct heed_value_rows *all, int row, int64_t column);
     static value_shape *const prefix[6][4] = TILE_TABLE(value_prefix), *const pieces[6][4] = TILE_TABLE(value_pieces);
-    static void (*const whole[4])(const struct heed_value_rows *all, int row, int end, int64_t from,
-                                  int64_t to) = {value_whole_1, value_whole_2, value_whole_3, value_whole_4};
+    static void (*const whole[4])(const struct heed_value_rows *all, int row, int end, int64_t from, int64_t to,
+                                  const struct heed_exp_rows *exp) = {value_whole_1, value_whole_2, value_whole_3, value_whole_4};
     const int whole_rows = VALUE_WHOLE_ROWS(vectors);
     int row = 0;
     while (row < all->rows) {
@@ -146,7 +172,7 @@ INLINE void value_columns(const struct heed_value_rows *all, int64_t from, int64
         while (stop + whole_rows <= all->rows && value_is_whole(all, stop, whole_rows))
             stop += whole_rows;
         if (stop > row) {
-            whole[vectors - 1](all, row, stop, from, to);
+            whole[vectors - 1](all, row, stop, from, to, exp);
             row = stop;
             continue;
         }
@@ -159,22 +185,49 @@ INLINE void value_columns(const struct heed_value_rows *all, int64_t from, int64
     }
 }
 
-/* Tiles as wide as they come, then what is left; but none of one vector where two tiles can share: 5 vectors as 4 + 1 take 0.877 of
- * the peak, as 3 + 2 0.957. */
-static void value_rows(const struct heed_value_rows *all) {
+/* Vectors of the columns that are not in tiles as wide as they come: what is left, but not one vector where two tiles can share: 5
+ * vectors as 4 + 1 take 0.877 of the peak, as 3 + 2 0.957. */
+INLINE int value_vectors_left(int64_t vectors) {
+    const int left = (int)(vectors % TILE_VECTORS);
+    return left == 1 && vectors > 1 && TILE_VECTORS > 2 ? left + TILE_VECTORS : left;
+}
+
+/* Vectors of the first tiles. */
+INLINE int value_vectors_first(int64_t vectors) {
+    return vectors >= TILE_VECTORS && vectors != TILE_VECTORS + 1 ? TILE_VECTORS : smaller((int)vectors, TILE_VECTORS - 1);
+}
+
+/* By columns, beside the first of them exponentials. */
+INLINE void value_rows_beside(const struct heed_value_rows *all, const struct heed_exp_rows *exp) {
     const int64_t vectors = (all->columns + VF_LANES - 1) / VF_LANES;
-    int left = (int)(vectors % TILE_VECTORS);
-    if (left == 1 && vectors > 1 && TILE_VECTORS > 2)
-        left += TILE_VECTORS;
+    int left = value_vectors_left(vectors);
     const int64_t wide = (vectors - left) * VF_LANES;
     if (wide > 0)
-        value_columns(all, 0, wide, TILE_VECTORS);
+        value_columns(all, 0, wide, TILE_VECTORS, exp);
     for (int64_t column = wide; left > 0;) {
         const int next = left > TILE_VECTORS ? TILE_VECTORS - 1 : left;
-        value_columns(all, column, column + next * VF_LANES, next);
+        value_columns(all, column, column + next * VF_LANES, next, column > 0 ? NULL : exp);
         column += next * VF_LANES;
         left -= next;
     }
+}
+
+static void value_rows(const struct heed_value_rows *all) { value_rows_beside(all, NULL); }
+
+/* Rows whose weights must be there before the products begin: all, unless all rows are in whole tiles or below one. */
+INLINE int value_rows_first(const struct heed_value_rows *all) {
+    const int64_t vectors = (all->columns + VF_LANES - 1) / VF_LANES;
+    const int rows = VALUE_WHOLE_ROWS(value_vectors_first(vectors));
+    return rows < all->rows && value_is_whole(all, 0, all->rows) && all->ends[0] % EXP_STEP == 0 ? rows : all->rows;
+}
+
+static void softmax_values(const struct heed_softmax_values *all) {
+    const int first = all->exp.pairs ? all->exp.rows : value_rows_first(&all->values);
+    exp_maxima(&all->exp);
+    exp_rows_before(&all->exp, first);
+    merge_maxima(&all->merge);
+    value_rows_beside(&all->values, first < all->exp.rows ? &all->exp : NULL);
+    merge_sums(&all->merge);
 }
 
 #endif

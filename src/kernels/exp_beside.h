@@ -1,0 +1,74 @@
+/* Exponentials of scores beside the products of other rows.
+ *
+ * Tiles of products keep the multipliers busy and leave all else idle; exponentials wait for one another.  Apart 16 scores take 5.5
+ * cycles, beside a product 3.0, which are those of their 6 fmas (Zen 5).  Few registers are free there: coefficients come from
+ * memory, and sums go there. */
+#ifndef HEED_KERNELS_EXP_BESIDE_H
+#define HEED_KERNELS_EXP_BESIDE_H
+
+enum { EXP_STEP = HEED_DOT /* scores made at a time */ };
+_Static_assert(EXP_STEP % HEED_SUM_LANES == 0 && HEED_CHUNK % EXP_STEP == 0, "lanes of a sum start with a step");
+
+/* Where a product is that makes weights of scores: before score `at` of row `row`, `left` steps before the last. */
+struct exp_place {
+    int left, row, at;
+    float *s; /* of the row */
+    float base;
+};
+struct exp_beside {
+    const struct heed_exp_rows *block;
+    struct exp_place place;
+    int begin, end; /* of all rows, whole steps */
+    float sums[HEED_SUM_LANES] __attribute__((aligned(64)));
+};
+
+INLINE void exp_beside_open(const struct exp_beside *beside, struct exp_place *place) {
+    const float max = beside->block->chunk_max[place->row];
+    place->base = max == -INFINITY ? 0.0f : max;
+    place->s = beside->block->s + place->row * HEED_CHUNK;
+    place->at = beside->begin;
+    exp_fetch(beside->block, place->row);
+}
+
+/* Rows [row, end), which see the same keys. */
+INLINE void exp_beside_begin(struct exp_beside *beside, int row, int end) {
+    beside->place.left = 0;
+    if (row >= end)
+        return;
+    beside->begin = beside->block->begins[row];
+    beside->end = beside->block->ends[row];
+    beside->place.left = (end - row) * (beside->end - beside->begin) / EXP_STEP;
+    beside->place.row = row;
+    exp_beside_open(beside, &beside->place);
+    UNROLL for (int v = 0; v < HEED_SUM_LANES; v += VF_LANES) v_store(beside->sums + v, v_zero());
+}
+
+/* words: weights become a row of a of dots, and heed_fp_flush is on.  last: this may be the last step of a row. */
+INLINE void exp_beside_step(const bool words, const bool last, struct exp_beside *beside, struct exp_place *place) {
+    float *s = place->s + place->at;
+    vf sum[SUM_VECTORS], p[EXP_STEP / VF_LANES];
+    UNROLL for (int v = 0; v < SUM_VECTORS; v++) sum[v] = v_load(beside->sums + v * VF_LANES);
+    UNROLL for (int v = 0; v < EXP_STEP / VF_LANES; v++) {
+        p[v] = v_exp2_lean(words, v_sub(v_load(s + v * VF_LANES), v_set1(place->base)));
+        sum[v % SUM_VECTORS] = v_add(sum[v % SUM_VECTORS], p[v]);
+        if (!words)
+            v_store(s + v * VF_LANES, p[v]);
+    }
+    if (words)
+        dot_store(place->s, place->at, p);
+    place->at += EXP_STEP;
+    place->left--;
+    if (last && place->at == beside->end) {
+        beside->block->chunk_sum[place->row++] = sum16_fold(sum);
+        sum16_zero(sum);
+        if (place->left > 0)
+            exp_beside_open(beside, place);
+    }
+    UNROLL for (int v = 0; v < SUM_VECTORS; v++) v_store(beside->sums + v * VF_LANES, sum[v]);
+}
+
+INLINE void exp_beside_end(const bool words, struct exp_beside *beside) {
+    NO_UNROLL while (beside->place.left > 0) exp_beside_step(words, true, beside, &beside->place);
+}
+
+#endif
