@@ -17,8 +17,7 @@
 #include "kv_cache.h"
 
 enum {
-    HEED_ATTENTION_SUBROWS =
-        24,                 /* rows whose scores with one chunk are held at once: 24 KiB, half an L1; whole tiles, but of AMX */
+    HEED_ATTENTION_SUBROWS = 24, /* whole tiles of rows, but of AMX; their scores with one chunk take 24 KiB */
     HEED_MAX_BUCKETS = 512, /* of the relative bias */
     HEED_HEADS_BESIDE = 16  /* most key/value heads of one task */
 };

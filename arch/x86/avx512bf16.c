@@ -75,7 +75,7 @@ INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TIL
     struct exp_place place = beside->place;
     int64_t ldb = HEED_PANEL;
     tile_rows_begin(rows, &at, a, HEED_CHUNK);
-    NO_UNROLL for (; place.left > 0 && words >= TILE_STEPS; words -= TILE_STEPS) {
+    NO_UNROLL for (int64_t turns = min_i64(place.left / 2, words / TILE_STEPS); turns > 0; turns--) {
         tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         tile_rows_pin(rows, &at);
         exp_beside_step(true, false, beside, &place);
@@ -84,6 +84,7 @@ INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TIL
         PIN(ldb);
         exp_beside_step(true, true, beside, &place);
     }
+    words -= min_i64(beside->place.left / 2, words / TILE_STEPS) * TILE_STEPS;
     beside->place = place;
     NO_UNROLL for (; words > 0; words -= TILE_STEPS) {
         tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);

@@ -98,11 +98,12 @@ INLINE void value_multiply_beside(const int rows, const int vectors, vf acc[][TI
     struct exp_place place = beside->place;
     int64_t ldb = tile->ldv;
     tile_rows_begin(rows, &at, tile->p, HEED_CHUNK);
-    NO_UNROLL for (; k >= TILE_STEPS && place.left > 0; k -= TILE_STEPS) {
+    NO_UNROLL for (int64_t turns = min_i64(place.left, k / TILE_STEPS); turns > 0; turns--) {
         tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         PIN(ldb);
         exp_beside_step(false, true, beside, &place);
     }
+    k -= min_i64(beside->place.left, k / TILE_STEPS) * TILE_STEPS;
     beside->place = place;
     NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
         tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
