@@ -252,7 +252,7 @@ struct heed_activation_row {
  * all that a whole tile would have may be read, and of sums written; what is beyond rows and columns may be anything.
  * Where dots' tiles finish, and there alone: any number of tiles one under the other; if keep_old, sums[i][j] = fma(sums[i][j],
  * keep_old[i], chain * take_new[i]), the chain from 0; if row_max, lane-wise maxima of the sums of row i go to row_max[i][0..15],
- * of these and, unless `first`, what is there.
+ * of these and, unless `first`, what is there, and ldsums is HEED_CHUNK.
  * Advice: for each HEED_DOT of k next_lines cache lines from `next` on, one after another, are fetched into L2, and of what will
  * be written of next_c, of as many rows and columns, ldnext_c bytes apart, next_c_rows rows. */
 struct heed_dot_tile {
@@ -274,8 +274,8 @@ struct heed_dot_tile {
 };
 
 /* As heed_exp_rows, but pairs are not used, and row_max may be NULL: then any number may stand around the keys that a row sees, out
- * to multiples of HEED_DOT; else they are whole ones.  Weights, times scales[j] where there are any, become rows of a in the place of s, with zeros for the other keys from
- * `first`, a multiple of HEED_DOT, up to `last`, and on to the next multiple. */
+ * to multiples of HEED_DOT; else they are whole ones.  Weights, times scales[j] where there are any, become rows of a in the place
+ * of s, with zeros for the other keys from `first`, a multiple of HEED_DOT, up to `last`, and on to the next multiple. */
 struct heed_dot_weights {
     struct heed_exp_rows rows;
     int first, last;

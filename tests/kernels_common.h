@@ -17,9 +17,17 @@ float max_of(const float *x, int64_t n, int64_t step);
 /* Ranges within [0, most] as the rows of a tile have them: neither begins nor ends go back, some are empty. */
 void random_ranges(struct rng *rng, int rows, int most, int *begins, int *ends);
 
+/* What products of pairs are computed in, and what the caller had. */
+struct flushing {
+    uint64_t callers;
+};
+struct flushing flush_begin(void);
+void flush_end(struct flushing before);
+
 void add_tile_tests(TCase *tests, int tables);
 void add_thin_tests(TCase *tests, int tables);
 void add_softmax_tests(TCase *tests, int tables);
+void add_beside_tests(TCase *tests, int tables);
 void add_score_tests(TCase *tests, int tables);
 void add_row_tests(TCase *tests, int tables);
 void add_type_tests(TCase *tests, int tables);

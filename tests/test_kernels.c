@@ -1,6 +1,8 @@
 /* The kernels of every usable table, one by one, against the scalar table's: packing and the matrix product here, the tiles of
- * attention in test_kernels_tiles.c, its softmax in test_kernels_softmax.c, what is added to scores in test_kernels_scores.c, rows
- * in test_kernels_rows.c, conversions in test_kernels_types.c, the append's in test_kernels_kv.c. */
+ * attention in test_kernels_tiles.c, its softmax in test_kernels_softmax.c, both at once in test_kernels_beside.c, what is added to
+ * scores in test_kernels_scores.c, rows in test_kernels_rows.c, conversions in test_kernels_types.c, the append's in
+ * test_kernels_kv.c. */
+#include "cpu.h"
 #include "kernels_common.h"
 #include "suites.h"
 
@@ -19,6 +21,17 @@ float max_of(const float *x, int64_t n, int64_t step) {
     for (int64_t i = 0; i < n; i += step)
         max = x[i] > max ? x[i] : max;
     return max;
+}
+
+struct flushing flush_begin(void) {
+    const struct flushing before = {heed_fp_begin()};
+    heed_fp_flush(true);
+    return before;
+}
+
+void flush_end(struct flushing before) {
+    heed_fp_flush(false);
+    heed_fp_end(before.callers);
 }
 
 static int clamped(int64_t x, int most) { return x < 0 ? 0 : x > most ? most : (int)x; }
@@ -335,6 +348,7 @@ Suite *kernels_suite(void) {
     add_tile_tests(tests, tables);
     add_thin_tests(tests, tables);
     add_softmax_tests(tests, tables);
+    add_beside_tests(tests, tables);
     add_score_tests(tests, tables);
     add_row_tests(tests, tables);
     add_type_tests(tests, tables);

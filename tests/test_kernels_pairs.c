@@ -43,25 +43,14 @@ static void free_elements(struct elements *e) {
 /* fma(x[even] y[even], fma(x[odd] y[odd], chain)), missing ones being 0; in an environment that flushes. */
 static float pair_chain(float chain, const float x[2], const float y[2]) { return fmaf(x[0], y[0], fmaf(x[1], y[1], chain)); }
 
-struct flushing {
-    uint64_t callers;
-};
-static struct flushing flush_begin(void) {
-    const struct flushing before = {heed_fp_begin()};
-    heed_fp_flush(true);
-    return before;
-}
-static void flush_end(struct flushing before) {
-    heed_fp_flush(false);
-    heed_fp_end(before.callers);
-}
-
 /* --- Scores --- */
 
+/* What compilers know to be 1 they would not multiply by, and leave denormals as they are. */
 static void scale_and_round(const struct elements *query, int64_t n, float factor, float *scaled) {
+    const volatile float by = factor;
     const struct flushing before = flush_begin();
     for (int64_t i = 0; i < n; i++)
-        scaled[i] = query->values[i] * factor;
+        scaled[i] = query->values[i] * by;
     flush_end(before);
     for (int64_t i = 0; i < n; i++)
         scaled[i] = rounded(scaled[i]);

@@ -37,7 +37,7 @@ INLINE void pair_finish(const int rows, const int vectors, vf acc[][TILE_VECTORS
         return;
     }
     if (row_max) {
-        tile_store_scores(rows, vectors, acc, tile->first, sums, row_max + row * HEED_SUM_LANES);
+        tile_store_scores(rows, vectors, acc, tile->first, sums, HEED_CHUNK, row_max + row * HEED_SUM_LANES);
         return;
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)

@@ -32,10 +32,11 @@ ISAS = {
     "neon": Isa("arch/arm/neon.o", "aarch64", ("neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1"), 24,
                 ("fmla v{}.4s, v0.4s, v1.4s", "fmla v{}.4s, v0.4s, v1.s[0]")),
 }
-# Functions of a kernel, and what its hot loop has most of.
+# Functions of a kernel, what its hot loop has most of, and whether it stores anything, if there are loops of either kind.
 KERNELS = {
     "score_whole": ("score_whole_tiles", Instruction.is_fma),
-    "value_whole": (r"value_whole_\d", Instruction.is_fma),
+    "value_whole": (r"value_whole_\d", Instruction.is_fma, False),
+    "value_beside": (r"value_whole_\d", Instruction.is_fma, True),
     "score_tile": (r"score_tile_\dx\d", Instruction.is_fma),
     "value_prefix": (r"value_prefix_\dx\d", Instruction.is_fma),
     "value_pieces": (r"value_pieces_\dx\d", Instruction.is_fma),
@@ -45,7 +46,11 @@ KERNELS = {
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
 }
 # Tables that are another's but for these.
-KERNELS_OF = {"avx512bf16": {"pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma)}}
+KERNELS_OF = {"avx512bf16": {
+    "pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma),
+    "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
+    "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),
+}}
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
 BOUNDS_HEAD = """\
 # What bench_static.py predicted when these were recorded (make bench-static STATIC_FLAGS=--record): of products the share of the
@@ -81,9 +86,9 @@ def assembly(path):
 
 
 def figure_of(loop, prediction, peak):
-    """A loop is a product's if it stores nothing."""
+    """A loop is a product's if it stores nothing, or little: exponentials beside a product."""
     elements = loop.count(Instruction.stored_bytes) / 4
-    if elements:
+    if 2 * elements > loop.count(Instruction.is_fma):
         return Figure(prediction.cycles * 16 / elements, False)
     return Figure(loop.count(Instruction.is_fma) / prediction.cycles / peak, True)
 
@@ -114,8 +119,8 @@ def report_object(tools, name, path, listing):
     known = [cpu for cpu in isa.cpus if knows(tools.mca, isa.triple, cpu)]
     for cpu in (cpu for cpu in isa.cpus if cpu not in known):
         print(f"{name:12}{cpu}: not known to LLVM {tools.version}")
-    for kernel, (pattern, work) in KERNELS_OF.get(name, KERNELS).items():
-        loop = hot_loop(functions, pattern, work)
+    for kernel, which in KERNELS_OF.get(name, KERNELS).items():
+        loop = hot_loop(functions, *which)
         if not loop:
             raise RuntimeError(f"no loop of {kernel} found in {path}")
         if listing:

@@ -137,8 +137,8 @@ def best_path(blocks, successors, header, own, work):
     return rate(header)
 
 
-def hot_loop(functions, pattern, work):
-    """The loop with the most work on its path in the functions whose name matches."""
+def hot_loop(functions, pattern, work, stores=None):
+    """The loop with the most work on its path in the functions whose name matches; of those that store, or do not, unless None."""
     best, best_rate = None, (0, 0, 0)
     for name, body in functions.items():
         if not re.fullmatch(pattern + r"(\.\w+)*", name):
@@ -148,7 +148,9 @@ def hot_loop(functions, pattern, work):
         predecessors = {block: {b for b in live if block in successors[b]} for block in live}
         for header, _, own in nested_loops(successors, predecessors, live):
             way = best_path(blocks, successors, header, own, work)
-            if way and way[1] > best_rate:
-                best_rate = way[1]
-                best = Loop(name, [instruction for block in way[0] for instruction in blocks[block]])
+            if not way or way[1] <= best_rate:
+                continue
+            loop = Loop(name, [instruction for block in way[0] for instruction in blocks[block]])
+            if stores in (None, loop.count(Instruction.stored_bytes) > 0):
+                best, best_rate = loop, way[1]
     return best

@@ -7,16 +7,23 @@
 #define HEED_KERNELS_EXP2_H
 
 /* Of the polynomial, from degree 6 down, times VF_EXP2_UNIT. */
-static const float exp2_coefficients[] = {
-    VF_EXP2_UNIT * 0x1.41fbbap-13f, VF_EXP2_UNIT * 0x1.5f3e54p-10f, VF_EXP2_UNIT * 0x1.3b2d4cp-7f, VF_EXP2_UNIT * 0x1.c6aee8p-5f,
-    VF_EXP2_UNIT * 0x1.ebfbdcp-3f,  VF_EXP2_UNIT * 0x1.62e430p-1f,  VF_EXP2_UNIT};
-enum { EXP2_COEFFICIENTS = sizeof exp2_coefficients / sizeof *exp2_coefficients };
+static const float exp2_coefficients[] = {VF_EXP2_UNIT * 0x1.41fbbap-13f,
+                                          VF_EXP2_UNIT * 0x1.5f3e54p-10f,
+                                          VF_EXP2_UNIT * 0x1.3b2d4cp-7f,
+                                          VF_EXP2_UNIT * 0x1.c6aee8p-5f,
+                                          VF_EXP2_UNIT * 0x1.ebfbdcp-3f,
+                                          VF_EXP2_UNIT * 0x1.62e430p-1f,
+                                          VF_EXP2_UNIT};
 
 /* 2^f * VF_EXP2_UNIT for |f| <= 1/2, given the coefficients. */
 INLINE vf exp2_fraction(const float *coefficients, vf f) {
     vf r = v_set1(coefficients[0]);
-    UNROLL for (int i = 1; i < EXP2_COEFFICIENTS; i++) r = v_fma(r, f, v_set1(coefficients[i]));
-    return r;
+    r = v_fma(r, f, v_set1(coefficients[1]));
+    r = v_fma(r, f, v_set1(coefficients[2]));
+    r = v_fma(r, f, v_set1(coefficients[3]));
+    r = v_fma(r, f, v_set1(coefficients[4]));
+    r = v_fma(r, f, v_set1(coefficients[5]));
+    return v_fma(r, f, v_set1(coefficients[6]));
 }
 
 INLINE vf v_exp2(vf x) {

@@ -6,7 +6,12 @@
 #ifndef HEED_KERNELS_EXP_BESIDE_H
 #define HEED_KERNELS_EXP_BESIDE_H
 
-enum { EXP_STEP = HEED_DOT /* scores made at a time */ };
+enum {
+    EXP_STEP = HEED_DOT, /* scores made at a time */
+    /* Where vectors are narrow the operations of exponentials fill the time that they take: beside a product NEON's would take 1.02
+     * to 2 times as long (llvm-mca). */
+    EXP_BESIDE = VF_LANES >= 8
+};
 _Static_assert(EXP_STEP % HEED_SUM_LANES == 0 && HEED_CHUNK % EXP_STEP == 0, "lanes of a sum start with a step");
 
 /* Where a product is that makes weights of scores: before score `at` of row `row`, `left` steps before the last. */
@@ -46,11 +51,11 @@ INLINE void exp_beside_begin(struct exp_beside *beside, int row, int end) {
 /* words: weights become a row of a of dots, and heed_fp_flush is on.  last: this may be the last step of a row. */
 INLINE void exp_beside_step(const bool words, const bool last, struct exp_beside *beside, struct exp_place *place) {
     float *s = place->s + place->at;
-    vf sum[SUM_VECTORS], p[EXP_STEP / VF_LANES];
-    UNROLL for (int v = 0; v < SUM_VECTORS; v++) sum[v] = v_load(beside->sums + v * VF_LANES);
+    vf p[EXP_STEP / VF_LANES];
     UNROLL for (int v = 0; v < EXP_STEP / VF_LANES; v++) {
-        p[v] = v_exp2_lean(words, v_sub(v_load(s + v * VF_LANES), v_set1(place->base)));
-        sum[v % SUM_VECTORS] = v_add(sum[v % SUM_VECTORS], p[v]);
+        float *sum = beside->sums + v % SUM_VECTORS * VF_LANES;
+        p[v] = v_pin(v_exp2_lean(words, v_sub(v_load(s + v * VF_LANES), v_set1(place->base))));
+        v_store(sum, v_add(v_load(sum), p[v]));
         if (!words)
             v_store(s + v * VF_LANES, p[v]);
     }
@@ -59,12 +64,13 @@ INLINE void exp_beside_step(const bool words, const bool last, struct exp_beside
     place->at += EXP_STEP;
     place->left--;
     if (last && place->at == beside->end) {
+        vf sum[SUM_VECTORS];
+        UNROLL for (int v = 0; v < SUM_VECTORS; v++) sum[v] = v_load(beside->sums + v * VF_LANES);
         beside->block->chunk_sum[place->row++] = sum16_fold(sum);
-        sum16_zero(sum);
+        UNROLL for (int v = 0; v < SUM_VECTORS; v++) v_store(beside->sums + v * VF_LANES, v_zero());
         if (place->left > 0)
             exp_beside_open(beside, place);
     }
-    UNROLL for (int v = 0; v < SUM_VECTORS; v++) v_store(beside->sums + v * VF_LANES, sum[v]);
 }
 
 INLINE void exp_beside_end(const bool words, struct exp_beside *beside) {

@@ -28,7 +28,7 @@ INLINE void merge_sums(const struct heed_merge_rows *block) {
     }
 }
 
-static void merge_rows(const struct heed_merge_rows *block) {
+INLINE void merge_rows(const struct heed_merge_rows *block) {
     merge_maxima(block);
     merge_sums(block);
 }

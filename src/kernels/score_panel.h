@@ -29,7 +29,7 @@ INLINE void score_tile_body(const int rows, const int vectors, const struct heed
     if (panel->hides)
         score_hide(rows, vectors, acc, panel->begins + row, panel->ends + row, key);
     tile_store_scores(rows, vectors, acc, score_lanes_begin(panel->begins[row]) >= key, panel->s + row * HEED_CHUNK + key,
-                panel->row_max + row * HEED_SUM_LANES);
+                      HEED_CHUNK, panel->row_max + row * HEED_SUM_LANES);
 }
 
 /* Whole tiles one under the other, down to row `end`, of which nothing is hidden.  A loop of their own: a call for each costs 50 to
@@ -42,7 +42,7 @@ NOINLINE void score_whole_tiles(const struct heed_score_panel *panel, int row, i
         vf acc[TILE_ROWS][TILE_VECTORS];
         tile_zero(TILE_ROWS, TILE_VECTORS, acc);
         tile_multiply(TILE_ROWS, TILE_VECTORS, acc, query, panel->ldq, keys, panel->ldk, panel->head_dim);
-        tile_store_scores(TILE_ROWS, TILE_VECTORS, acc, score_lanes_begin(panel->begins[row]) >= key, s, row_max);
+        tile_store_scores(TILE_ROWS, TILE_VECTORS, acc, score_lanes_begin(panel->begins[row]) >= key, s, HEED_CHUNK, row_max);
         query += TILE_ROWS * panel->ldq;
         s += TILE_ROWS * HEED_CHUNK;
         row_max += TILE_ROWS * HEED_SUM_LANES;

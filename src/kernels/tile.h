@@ -137,10 +137,11 @@ INLINE void tile_merge(const int rows, const int vectors, vf acc[][TILE_VECTORS]
 }
 
 /* Scores to s, their lane-wise maxima to row_max: of these alone if `first`. */
-INLINE void tile_store_scores(const int rows, const int vectors, vf acc[][TILE_VECTORS], bool first, float *s, float *row_max) {
+INLINE void tile_store_scores(const int rows, const int vectors, vf acc[][TILE_VECTORS], bool first, float *s, int64_t lds,
+                              float *row_max) {
     UNROLL for (int i = 0; i < rows; i++) {
         vf max = acc[i][0];
-        UNROLL for (int v = 0; v < vectors; v++) v_store(s + i * HEED_CHUNK + v * VF_LANES, acc[i][v]);
+        UNROLL for (int v = 0; v < vectors; v++) v_store(s + i * lds + v * VF_LANES, acc[i][v]);
         UNROLL for (int v = 1; v < vectors; v++) max = v_max(max, acc[i][v]);
         v_store(row_max + i * HEED_SUM_LANES, first ? max : v_max(max, v_load(row_max + i * HEED_SUM_LANES)));
     }

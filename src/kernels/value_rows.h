@@ -117,12 +117,12 @@ INLINE void value_multiply_beside(const int rows, const int vectors, vf acc[][TI
  * columns use them; beside them those of the next rows are made, unless exp is NULL. */
 INLINE void value_whole_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int end, int64_t from,
                              int64_t to, const struct heed_exp_rows *exp) {
-    struct exp_beside beside = {.block = exp};
+    struct exp_beside beside = {.block = EXP_BESIDE ? exp : NULL};
     int64_t column = from;
     NO_UNROLL while (row < end) {
         vf acc[TALL_ROWS][TILE_VECTORS];
         const struct value_tile tile = value_tile_at(all, row, column);
-        if (exp && column == from)
+        if (beside.block && column == from)
             exp_beside_begin(&beside, row + rows, smaller(row + 2 * rows, all->rows));
         tile_zero(rows, vectors, acc);
         value_multiply_beside(rows, vectors, acc, &tile, (const float *)*all->values + tile.column, tile.ends[0], &beside);
@@ -144,9 +144,9 @@ TILE_SHAPES(value_pieces, (const struct heed_value_rows *all, int row, int64_t c
 #define VALUE_WHOLE_ROWS(vectors) ((vectors) <= TILE_VECTORS / 2 ? TALL_ROWS : TILE_ROWS)
 #define VALUE_WHOLE(vectors)                                                                                                       \
     NOINLINE void value_whole_##vectors(const struct heed_value_rows *all, int row, int end, int64_t from, int64_t to,             \
-                                        const struct heed_exp_rows *exp) {                                                               \
+                                        const struct heed_exp_rows *exp) {                                                         \
         if (vectors <= TILE_VECTORS)                                                                                               \
-            value_whole_body(VALUE_WHOLE_ROWS(vectors), vectors <= TILE_VECTORS ? vectors : 1, all, row, end, from, to, exp);   \
+            value_whole_body(VALUE_WHOLE_ROWS(vectors), vectors <= TILE_VECTORS ? vectors : 1, all, row, end, from, to, exp);      \
     }
 VALUE_WHOLE(1)
 VALUE_WHOLE(2)
@@ -161,7 +161,8 @@ INLINE bool value_is_whole(const struct heed_value_rows *all, int row, int rows)
 }
 
 /* All rows of the columns [from, to), in tiles of so many vectors. */
-INLINE void value_columns(const struct heed_value_rows *all, int64_t from, int64_t to, int vectors, const struct heed_exp_rows *exp) {
+INLINE void value_columns(const struct heed_value_rows *all, int64_t from, int64_t to, int vectors,
+                          const struct heed_exp_rows *exp) {
     typedef void value_shape(const struct heed_value_rows *all, int row, int64_t column);
     static value_shape *const prefix[6][4] = TILE_TABLE(value_prefix), *const pieces[6][4] = TILE_TABLE(value_pieces);
     static void (*const whole[4])(const struct heed_value_rows *all, int row, int end, int64_t from, int64_t to,
@@ -193,23 +194,18 @@ INLINE int value_vectors_left(int64_t vectors) {
     return left == 1 && vectors > 1 && TILE_VECTORS > 2 ? left + TILE_VECTORS : left;
 }
 
-/* Vectors of the first tiles. */
-INLINE int value_vectors_first(int64_t vectors) {
-    return vectors >= TILE_VECTORS && vectors != TILE_VECTORS + 1 ? TILE_VECTORS : smaller((int)vectors, TILE_VECTORS - 1);
-}
+INLINE int value_vectors_next(int left) { return left > TILE_VECTORS ? TILE_VECTORS - 1 : left; }
 
-/* By columns, beside the first of them exponentials. */
+/* By columns, beside the first of them exponentials, unless exp is NULL. */
 INLINE void value_rows_beside(const struct heed_value_rows *all, const struct heed_exp_rows *exp) {
     const int64_t vectors = (all->columns + VF_LANES - 1) / VF_LANES;
     int left = value_vectors_left(vectors);
     const int64_t wide = (vectors - left) * VF_LANES;
     if (wide > 0)
         value_columns(all, 0, wide, TILE_VECTORS, exp);
-    for (int64_t column = wide; left > 0;) {
-        const int next = left > TILE_VECTORS ? TILE_VECTORS - 1 : left;
-        value_columns(all, column, column + next * VF_LANES, next, column > 0 ? NULL : exp);
-        column += next * VF_LANES;
-        left -= next;
+    for (int64_t column = wide, next; left > 0; left -= (int)next, column += next * VF_LANES) {
+        next = value_vectors_next(left);
+        value_columns(all, column, column + next * VF_LANES, (int)next, column > 0 ? NULL : exp);
     }
 }
 
@@ -218,8 +214,11 @@ static void value_rows(const struct heed_value_rows *all) { value_rows_beside(al
 /* Rows whose weights must be there before the products begin: all, unless all rows are in whole tiles or below one. */
 INLINE int value_rows_first(const struct heed_value_rows *all) {
     const int64_t vectors = (all->columns + VF_LANES - 1) / VF_LANES;
-    const int rows = VALUE_WHOLE_ROWS(value_vectors_first(vectors));
-    return rows < all->rows && value_is_whole(all, 0, all->rows) && all->ends[0] % EXP_STEP == 0 ? rows : all->rows;
+    const int left = value_vectors_left(vectors);
+    const int rows = VALUE_WHOLE_ROWS(vectors > left ? TILE_VECTORS : value_vectors_next(left));
+    const bool beside =
+        EXP_BESIDE && rows < all->rows && value_is_whole(all, 0, all->rows) && all->ends[0] % EXP_STEP == 0 && vectors > 0;
+    return beside ? rows : all->rows;
 }
 
 static void softmax_values(const struct heed_softmax_values *all) {
