@@ -19,7 +19,8 @@
 enum {
     HEED_ATTENTION_SUBROWS = 24, /* whole tiles of rows, but of AMX; their scores with one chunk take 24 KiB */
     HEED_MAX_BUCKETS = 512,      /* of the relative bias */
-    HEED_HEADS_BESIDE = 16       /* most key/value heads of one task */
+    HEED_HEADS_BESIDE = 16, /* most key/value heads of one task */
+    HEED_CHUNKS_TOGETHER = 8 /* most chunks of which few rows read all keys, then all values */
 };
 
 /* One sequence of the batch.  Keys are numbered from the first one of this call. */
@@ -63,10 +64,10 @@ struct attention_layout {
     int64_t keys;                     /* [panels][depth][64] */
     int64_t values;                   /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
     int64_t key_scales, value_scales; /* [chunk] */
-    int64_t scores;                   /* [SUBROWS][256], and a tile of dots' more */
-    int64_t row_max;
+    int64_t scores;                   /* [together][SUBROWS][256], and a tile of dots' more */
+    int64_t row_max;                  /* [together][SUBROWS][16] */
     int64_t chunk_max, chunk_sum, keep_old, take_new; /* [SUBROWS] */
-    int64_t begins, ends;                             /* [SUBROWS], int */
+    int64_t begins, ends;                             /* [together][SUBROWS], int */
     int64_t chunk_output;                             /* [SUBROWS][output_ld], where states are kept apart; and a tile more */
     int64_t source;                                   /* what dots arrange: [SUBROWS][head_dim], or [64], or [32][value_dim] */
     int64_t term;                                     /* [256]: what is added to one row of scores */
@@ -110,6 +111,7 @@ struct attention_plan {
     int64_t splits;     /* tasks that share the one block of a key/value head */
     int64_t beside;     /* key/value heads of a sequence that a task takes chunk by chunk, whose rows lie side by side; the last
                            task of a sequence may have less of them */
+    int64_t together;   /* chunks of which keys are read before values */
     int64_t tasks;
     int64_t output_ld;
     int64_t chunk_keys;        /* room for keys of one chunk */

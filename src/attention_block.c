@@ -143,6 +143,14 @@ static void score_panels(const struct attention_block *block, int64_t from, int 
     }
 }
 
+static void store_weights(const struct attention_block *block, int64_t from, int rows) {
+    const struct heed_output *weights = &block->plan->request->weights;
+    for (int i = 0; weights->data && i < rows; i++)
+        if (block->begins[i] < block->ends[i])
+            memcpy(heed_block_output_row(block, weights, from + i) + block->chunk.start + block->begins[i],
+                   block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
+}
+
 void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin)
         heed_block_score_thin(block, from, rows);
@@ -153,14 +161,7 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
     for (int i = 0; block->plan->has_passes && i < rows; i++)
         if (block->begins[i] < block->ends[i])
             heed_block_pass_scores(block, from + i, i);
-}
-
-static void store_weights(const struct attention_block *block, int64_t from, int rows) {
-    const struct heed_output *weights = &block->plan->request->weights;
-    for (int i = 0; weights->data && i < rows; i++)
-        if (block->begins[i] < block->ends[i])
-            memcpy(heed_block_output_row(block, weights, from + i) + block->chunk.start + block->begins[i],
-                   block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
+    store_weights(block, from, rows);
 }
 
 /* By the scales of the values that they meet; sums of weights are without.  Pairs are made after that, from an even key on. */
@@ -243,20 +244,23 @@ static void softmax_rows(struct attention_block *block, int64_t from, int rows) 
         block->kernels->value_rows(&all.values);
 }
 
+void heed_block_softmax(struct attention_block *block, float *shared, int64_t from, int rows) {
+    softmax_rows(block, from, rows);
+    if (block->plan->keeps_states)
+        heed_block_keep_states(block, shared, from, rows);
+}
+
 /* Rows [from, from + rows) of the block against the current chunk. */
 static void attend_rows(struct attention_block *block, float *shared, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     if (!heed_block_find_ranges(block, from, rows) && plan->splits == 1 && !plan->request->states.output.data)
         return;
     heed_block_score(block, from, rows);
-    store_weights(block, from, rows);
-    softmax_rows(block, from, rows);
-    if (plan->keeps_states)
-        heed_block_keep_states(block, shared, from, rows);
+    heed_block_softmax(block, shared, from, rows);
 }
 
 /* The caller may have other uses for what dots need. */
-static bool is_cancelled(struct attention_block *block) {
+bool heed_block_cancelled(struct attention_block *block) {
     const struct attention_plan *plan = block->plan;
     if (!plan->exec || !plan->exec->cancelled)
         return false;
@@ -278,7 +282,7 @@ static bool attend_chunk(struct attention_block *block, float *shared, int64_t i
         const int64_t last = heed_block_last_chunk(block, from, rows);
         if (alone && index > last)
             continue;
-        if (is_cancelled(block))
+        if (heed_block_cancelled(block))
             return false;
         if (is_first) {
             heed_block_load_queries(block, from, rows);
@@ -295,6 +299,20 @@ static bool attend_chunk(struct attention_block *block, float *shared, int64_t i
     return true;
 }
 
+/* Few rows start with the first chunk and end with the last, too. */
+static bool attend_few(struct attention_block *block, float *shared, int64_t first, int64_t last, bool is_first) {
+    const bool alone = block->plan->splits == 1;
+    if (is_first)
+        heed_block_load_queries(block, 0, block->rows);
+    if (is_first && alone)
+        heed_block_start_states(block, 0, block->rows);
+    if (!heed_block_attend_few(block, shared, first, last))
+        return false;
+    if (last == block->last_chunk && alone)
+        heed_block_finish_rows(block, shared, 0, block->rows);
+    return true;
+}
+
 /* The blocks of a task, of one head or of some that lie side by side, and what this worker will probably do then. */
 struct block_group {
     struct attention_block *blocks;
@@ -302,33 +320,37 @@ struct block_group {
     const struct attention_block *then; /* NULL: nothing */
 };
 
-static void find_next(const struct block_group *group, int i, int64_t index, bool is_last) {
+/* After the i-th block's chunks [index, end). */
+static void find_next(const struct block_group *group, int i, int64_t index, int64_t end, bool is_last) {
     struct attention_block *block = &group->blocks[i];
     if (i + 1 < group->count) {
         block->next = block + 1;
         block->next_chunk = index;
     } else if (!is_last) {
         block->next = group->blocks;
-        block->next_chunk = index + 1;
+        block->next_chunk = end;
     } else {
         block->next = group->then;
         block->next_chunk = group->then ? group->then->first_chunk : 0;
     }
 }
 
-/* Chunks [first, last) in order, each of all heads.  Dots are configured once: for every few rows, AMX takes 3 % of the time for
- * it. */
+/* Chunks [first, last) in order, each, or some together, of all heads.  Dots are configured once: for every few rows, AMX takes 3 %
+ * of the time for it. */
 static bool attend_chunks(const struct block_group *group, float *shared, int64_t first, int64_t last) {
     struct attention_block *blocks = group->blocks;
-    const struct heed_dots *dots = blocks->plan->dots;
+    const struct attention_plan *plan = blocks->plan;
     bool goes_on = true;
-    heed_dots_begin(dots, &blocks->callers);
-    for (int64_t index = first; goes_on && index < last; index++)
+    heed_dots_begin(plan->dots, &blocks->callers);
+    for (int64_t index = first, end; goes_on && index < last; index = end) {
+        end = min_i64(index + plan->together, last);
         for (int i = 0; goes_on && i < group->count; i++) {
-            find_next(group, i, index, index + 1 == last);
-            goes_on = attend_chunk(&blocks[i], shared, index, index == first);
+            find_next(group, i, index, end, end == last);
+            goes_on = plan->is_thin ? attend_few(&blocks[i], shared, index, end, index == first)
+                                    : attend_chunk(&blocks[i], shared, index, index == first);
         }
-    heed_dots_end(dots, &blocks->callers);
+    }
+    heed_dots_end(plan->dots, &blocks->callers);
     return goes_on;
 }
 

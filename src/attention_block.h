@@ -25,6 +25,12 @@ struct attention_fetch {
     int share; /* rows of keys or values */
 };
 
+/* What is read after some piece of keys or values: rows `step` bytes apart; 0: in one piece.  data NULL: not known. */
+struct attention_next {
+    const void *data;
+    int64_t step;
+};
+
 struct attention_block {
     const struct attention_plan *plan;
     const struct heed_kernels *kernels;
@@ -40,6 +46,7 @@ struct attention_block {
     struct attention_chunk chunk;
     struct attention_fetch fetch;
     struct heed_dots_callers callers;
+    struct attention_next after_keys, after_values; /* of the current chunk, where rows are few */
     const struct attention_block *next; /* what this worker will probably do after the current chunk; NULL: nothing */
     int64_t next_chunk;
 };
@@ -57,10 +64,16 @@ void heed_block_load_values(struct attention_block *block);
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
 /* The last chunk of the block's that any of these rows sees; its very last where states of all chunks are wanted. */
 int64_t heed_block_last_chunk(const struct attention_block *block, int64_t from, int rows);
-/* Their scores, ready for the softmax. */
+/* Their scores, ready for the softmax; and from there to outputs, merged or kept. */
 void heed_block_score(const struct attention_block *block, int64_t from, int rows);
+void heed_block_softmax(struct attention_block *block, float *shared, int64_t from, int rows);
+/* Whether the caller wants the work to end. */
+bool heed_block_cancelled(struct attention_block *block);
 
-/* The same for a block of few rows: straight from where keys are, and values. */
+/* All rows of a block of few against chunks [first, last), at most plan->together of them: all keys, then all values.  False: the
+ * call was cancelled. */
+bool heed_block_attend_few(struct attention_block *block, float *shared, int64_t first, int64_t last);
+/* Their scores and outputs with the current chunk, straight from where keys are, and values. */
 void heed_block_score_thin(const struct attention_block *block, int64_t from, int rows);
 void heed_block_weight_thin(const struct attention_block *block, int rows);
 /* With dots, rows of queries, keys or values are arranged for them: queries [from, from + rows), which are in `source` scaled; n

@@ -5,24 +5,9 @@
 #include "attention_block.h"
 #include "internal.h"
 
-/* What is read after some piece of keys or values. */
-struct next {
-    const void *data;
-    int64_t step; /* bytes from row to row; 0: in one piece */
-};
-
-static struct next first_values(const struct attention_chunk *chunk, bool in_cache) {
-    if (chunk->piece_keys == 0)
-        return (struct next){NULL, 0};
-    const void *piece = chunk->values[chunk->begin / chunk->piece_keys];
-    return (struct next){type_at(chunk->value_type, piece, chunk->begin % chunk->piece_keys * chunk->value_ld),
-                         in_cache ? 0 : chunk->value_ld * type_bytes(chunk->value_type)};
-}
-
 static void score_panels(const struct attention_block *block, const float *query, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
     const struct attention_plan *plan = block->plan;
-    const struct next values = first_values(chunk, true);
     for (int at = chunk->begin / chunk->key_width * chunk->key_width; at < chunk->end; at += chunk->key_width) {
         const bool last = at + chunk->key_width >= chunk->end;
         block->kernels->thin_product(&(struct heed_thin_product){
@@ -37,7 +22,7 @@ static void score_panels(const struct attention_block *block, const float *query
             .ldb = chunk->key_width,
             .c = block->scores + at,
             .ldc = HEED_CHUNK,
-            .next = last ? values.data : chunk->keys[at / chunk->key_width + 1],
+            .next = last ? block->after_keys.data : chunk->keys[at / chunk->key_width + 1],
             .fetch_once = plan->fetch_once,
         });
     }
@@ -46,7 +31,6 @@ static void score_panels(const struct attention_block *block, const float *query
 static void score_rows(const struct attention_block *block, const float *query, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
     const struct heed_attention *request = block->plan->request;
-    const struct next values = first_values(chunk, false);
     const int begin = chunk->begin / HEED_SUM_LANES * HEED_SUM_LANES;
     block->kernels->thin_product_transposed(&(struct heed_thin_product){
         .rows = rows,
@@ -61,8 +45,8 @@ static void score_rows(const struct attention_block *block, const float *query, 
         .c = block->scores + begin,
         .ldc = HEED_CHUNK,
         .skipped = chunk->begin - begin,
-        .next = values.data,
-        .next_step = values.step,
+        .next = block->after_keys.data,
+        .next_step = block->after_keys.step,
     });
 }
 
@@ -81,7 +65,7 @@ void heed_block_score_thin(const struct attention_block *block, int64_t from, in
 }
 
 /* Keys [from, to), which rows i, ..., i + rows - 1 see all of; `next` follows. */
-static void weight_values(const struct attention_block *block, int i, int rows, int from, int to, struct next next) {
+static void weight_values(const struct attention_block *block, int i, int rows, int from, int to, struct attention_next next) {
     const struct attention_chunk *chunk = &block->chunk;
     const int64_t output_ld = block->plan->output_ld;
     /* Zeros behind the values of a cache make whole vectors, without a rest. */
@@ -90,7 +74,7 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
         const int piece = at / chunk->piece_keys, in_piece = at % chunk->piece_keys;
         const bool half = block->plan->pairs && at % 2; /* the odd key of a pair alone; the weight is in the place of the other */
         n = half ? 1 : smaller(chunk->piece_keys - in_piece, to - at);
-        const struct next after = at + n < to ? (struct next){chunk->values[(at + n) / chunk->piece_keys], 0} : next;
+        const struct attention_next after = at + n < to ? (struct attention_next){chunk->values[(at + n) / chunk->piece_keys], 0} : next;
         block->kernels->thin_product(&(struct heed_thin_product){
             .rows = rows,
             .columns = (int)columns,
@@ -111,23 +95,72 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
     }
 }
 
-static struct next next_keys(const struct attention_block *block) {
-    const struct heed_attention *request = block->plan->request;
-    const int64_t step = request->cache ? 0 : request->key.token_stride * type_bytes(block->plan->key_type);
-    return (struct next){block->next ? heed_block_first_key(block->next, block->next_chunk) : NULL, step};
-}
-
 /* Rows see a range in common, and each some keys before and after it; unless that is all they see, it has whole pairs. */
 void heed_block_weight_thin(const struct attention_block *block, int rows) {
     const int *begins = block->begins, *ends = block->ends;
     const bool alike = begins[0] == begins[rows - 1] && ends[0] == ends[rows - 1], whole = block->plan->pairs && !alike;
-    const struct next keys = next_keys(block), none = {NULL, 0};
+    const struct attention_next none = {NULL, 0};
     const int begin = begins[rows - 1] + (whole ? begins[rows - 1] % 2 : 0);
     const int end = larger(begin, ends[0] - (whole ? ends[0] % 2 : 0));
     memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
     for (int i = 0; i < rows; i++)
         weight_values(block, i, 1, begins[i], smaller(begin, ends[i]), none);
-    weight_values(block, 0, rows, begin, end, keys);
+    weight_values(block, 0, rows, begin, end, block->after_values);
     for (int i = 0; i < rows; i++)
         weight_values(block, i, 1, larger(end, begins[i]), ends[i], none);
+}
+
+/* The first key of a chunk, or its first value, if it sees any. */
+static struct attention_next first_key(const struct attention_block *block, int64_t index) {
+    const struct heed_attention *request = block->plan->request;
+    return (struct attention_next){heed_block_first_key(block, index),
+                                   request->cache ? 0 : request->key.token_stride * type_bytes(block->plan->key_type)};
+}
+static struct attention_next first_value(const struct attention_block *block, int64_t index) {
+    const struct heed_attention *request = block->plan->request;
+    if (heed_block_keys_seen(block, index) <= 0)
+        return (struct attention_next){NULL, 0};
+    return (struct attention_next){heed_block_first_value(block, index),
+                                   request->cache ? 0 : request->value.token_stride * type_bytes(block->plan->value_type)};
+}
+
+/* The i-th place of those that chunks have together. */
+static void move_to(struct attention_block *block, float *scores, float *row_max, int *begins, int *ends, int64_t i) {
+    const int64_t rows = block->plan->subrows;
+    block->scores = scores + i * rows * HEED_CHUNK;
+    block->row_max = row_max + i * rows * HEED_SUM_LANES;
+    block->begins = begins + i * rows;
+    block->ends = ends + i * rows;
+}
+
+bool heed_block_attend_few(struct attention_block *block, float *shared, int64_t first, int64_t last) {
+    const struct attention_plan *plan = block->plan;
+    const bool keeps_all = plan->splits > 1 || plan->request->states.output.data;
+    const int rows = (int)block->rows;
+    float *scores = block->scores, *row_max = block->row_max;
+    int *begins = block->begins, *ends = block->ends;
+    struct attention_chunk chunks[HEED_CHUNKS_TOGETHER];
+    bool seen[HEED_CHUNKS_TOGETHER], cancelled = false;
+    for (int64_t i = 0; i < last - first && !cancelled; i++) {
+        move_to(block, scores, row_max, begins, ends, i);
+        heed_block_load_keys(block, first + i);
+        block->after_keys = first + i + 1 < last ? first_key(block, first + i + 1) : first_value(block, first);
+        seen[i] = heed_block_find_ranges(block, 0, rows) || keeps_all;
+        if (seen[i])
+            heed_block_score(block, 0, rows);
+        chunks[i] = block->chunk;
+        cancelled = heed_block_cancelled(block);
+    }
+    for (int64_t i = 0; i < last - first && !cancelled; i++) {
+        move_to(block, scores, row_max, begins, ends, i);
+        block->chunk = chunks[i];
+        heed_block_load_values(block);
+        block->after_values = first + i + 1 < last ? first_value(block, first + i + 1)
+                              : block->next        ? first_key(block->next, block->next_chunk)
+                                                   : (struct attention_next){NULL, 0};
+        if (seen[i])
+            heed_block_softmax(block, shared, 0, rows);
+    }
+    move_to(block, scores, row_max, begins, ends, 0);
+    return !cancelled;
 }
