@@ -19,8 +19,8 @@
 enum {
     HEED_ATTENTION_SUBROWS = 24, /* whole tiles of rows, but of AMX; their scores with one chunk take 24 KiB */
     HEED_MAX_BUCKETS = 512,      /* of the relative bias */
-    HEED_HEADS_BESIDE = 16, /* most key/value heads of one task */
-    HEED_CHUNKS_TOGETHER = 8 /* most chunks of which few rows read all keys, then all values */
+    HEED_HEADS_BESIDE = 16,      /* most key/value heads of one task */
+    HEED_CHUNKS_TOGETHER = 16    /* most chunks of which few rows read all keys, then all values */
 };
 
 /* One sequence of the batch.  Keys are numbered from the first one of this call. */

@@ -335,6 +335,18 @@ static void find_next(const struct block_group *group, int i, int64_t index, int
     }
 }
 
+/* Chunks from `index` on that are read together: of a cache those in one page, of which keys and values lie side by side (pages of
+ * 256 tokens otherwise take 1.07 of the time). */
+static int64_t chunks_together(const struct attention_plan *plan, int64_t index, int64_t last) {
+    const struct heed_kv_cache *cache = plan->request->cache;
+    int64_t together = min_i64(plan->together, last - index);
+    if (cache && together > 1)
+        together =
+            min_i64(together, ceil_div(cache->page_tokens - (plan->request->key_position + index * HEED_CHUNK) % cache->page_tokens,
+                                       HEED_CHUNK));
+    return together;
+}
+
 /* Chunks [first, last) in order, each, or some together, of all heads.  Dots are configured once: for every few rows, AMX takes 3 %
  * of the time for it. */
 static bool attend_chunks(const struct block_group *group, float *shared, int64_t first, int64_t last) {
@@ -343,7 +355,7 @@ static bool attend_chunks(const struct block_group *group, float *shared, int64_
     bool goes_on = true;
     heed_dots_begin(plan->dots, &blocks->callers);
     for (int64_t index = first, end; goes_on && index < last; index = end) {
-        end = min_i64(index + plan->together, last);
+        end = index + chunks_together(plan, index, last);
         for (int i = 0; goes_on && i < group->count; i++) {
             find_next(group, i, index, end, end == last);
             goes_on = plan->is_thin ? attend_few(&blocks[i], shared, index, end, index == first)

@@ -47,7 +47,7 @@ struct attention_block {
     struct attention_fetch fetch;
     struct heed_dots_callers callers;
     struct attention_next after_keys, after_values; /* of the current chunk, where rows are few */
-    const struct attention_block *next; /* what this worker will probably do after the current chunk; NULL: nothing */
+    const struct attention_block *next;             /* what this worker will probably do after the current chunk; NULL: nothing */
     int64_t next_chunk;
 };
 

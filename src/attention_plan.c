@@ -136,10 +136,10 @@ static int64_t choose_beside(const struct attention_plan *plan, bool most) {
     return max_i64(1, min_i64(min_i64(heads, HEED_HEADS_BESIDE), plan->splits > 1 ? heads : plan->heads / plan->most_workers));
 }
 
-/* Memory gives keys and values by turns of 128 KB at 0.79 of a plain read, by turns of 1 MB at 0.87 (Zen 5).  most: with any strides;
- * heads side by side are read chunk by chunk. */
+/* Memory gives keys and values by turns of 128 KB at 0.79 of a plain read, by turns of 1 MB at 0.87 (Zen 5).  most: with any
+ * strides; heads side by side are read chunk by chunk; bytes are not limited by memory, and their scales have one place. */
 static int64_t choose_together(const struct attention_plan *plan, bool most) {
-    if (!plan->is_thin || (plan->beside > 1 && !most))
+    if (!plan->is_thin || (plan->beside > 1 && !most) || plan->key_type == HEED_I8 || plan->value_type == HEED_I8)
         return 1;
     return max_i64(1, min_i64(min_i64(HEED_CHUNKS_TOGETHER, plan->chunks), ROWS_TOGETHER / plan->subrows));
 }
@@ -199,7 +199,8 @@ static void lay_out_worker(struct attention_plan *plan) {
     struct attention_layout *layout = &plan->layout;
     const struct heed_attention *request = plan->request;
     const int64_t rows = plan->block_rows, held = plan->dots ? plan->subrows : min_i64(rows, plan->subrows);
-    const int64_t together = choose_together(plan, true), keys = round_up(plan->chunk_keys, 2), tile_rows = plan->dots ? plan->dots->tile_rows : 0;
+    const int64_t together = choose_together(plan, true), keys = round_up(plan->chunk_keys, 2),
+                  tile_rows = plan->dots ? plan->dots->tile_rows : 0;
     int64_t floats = 0;
     layout->query = take(&floats, (plan->dots ? round_up(rows, held) : rows) * plan->depth);
     layout->max = take(&floats, rows);

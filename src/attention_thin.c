@@ -74,7 +74,8 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
         const int piece = at / chunk->piece_keys, in_piece = at % chunk->piece_keys;
         const bool half = block->plan->pairs && at % 2; /* the odd key of a pair alone; the weight is in the place of the other */
         n = half ? 1 : smaller(chunk->piece_keys - in_piece, to - at);
-        const struct attention_next after = at + n < to ? (struct attention_next){chunk->values[(at + n) / chunk->piece_keys], 0} : next;
+        const struct attention_next after =
+            at + n < to ? (struct attention_next){chunk->values[(at + n) / chunk->piece_keys], 0} : next;
         block->kernels->thin_product(&(struct heed_thin_product){
             .rows = rows,
             .columns = (int)columns,
@@ -110,57 +111,86 @@ void heed_block_weight_thin(const struct attention_block *block, int rows) {
         weight_values(block, i, 1, larger(end, begins[i]), ends[i], none);
 }
 
-/* The first key of a chunk, or its first value, if it sees any. */
-static struct attention_next first_key(const struct attention_block *block, int64_t index) {
+/* The first key of a chunk that the block sees, and its value. */
+static struct attention_next first_key(const struct attention_block *block, const struct attention_chunk *chunk) {
     const struct heed_attention *request = block->plan->request;
-    return (struct attention_next){heed_block_first_key(block, index),
-                                   request->cache ? 0 : request->key.token_stride * type_bytes(block->plan->key_type)};
+    if (request->cache)
+        return (struct attention_next){chunk->keys[chunk->begin / chunk->key_width], 0};
+    return (struct attention_next){type_at(chunk->key_type, chunk->keys[0], chunk->begin * request->key.token_stride),
+                                   request->key.token_stride * type_bytes(chunk->key_type)};
 }
-static struct attention_next first_value(const struct attention_block *block, int64_t index) {
-    const struct heed_attention *request = block->plan->request;
-    if (heed_block_keys_seen(block, index) <= 0)
-        return (struct attention_next){NULL, 0};
-    return (struct attention_next){heed_block_first_value(block, index),
-                                   request->cache ? 0 : request->value.token_stride * type_bytes(block->plan->value_type)};
+static struct attention_next first_value(const struct attention_block *block, const struct attention_chunk *chunk) {
+    const void *piece = chunk->values[chunk->begin / chunk->piece_keys];
+    return (struct attention_next){type_at(chunk->value_type, piece, chunk->begin % chunk->piece_keys * chunk->value_ld),
+                                   block->plan->request->cache ? 0 : chunk->value_ld * type_bytes(chunk->value_type)};
 }
 
-/* The i-th place of those that chunks have together. */
-static void move_to(struct attention_block *block, float *scores, float *row_max, int *begins, int *ends, int64_t i) {
-    const int64_t rows = block->plan->subrows;
-    block->scores = scores + i * rows * HEED_CHUNK;
-    block->row_max = row_max + i * rows * HEED_SUM_LANES;
-    block->begins = begins + i * rows;
-    block->ends = ends + i * rows;
+/* Of what this worker will probably do then. */
+static struct attention_next next_key(const struct attention_block *block) {
+    const struct heed_attention *request = block->plan->request;
+    return (struct attention_next){block->next ? heed_block_first_key(block->next, block->next_chunk) : NULL,
+                                   request->cache ? 0 : request->key.token_stride * type_bytes(block->plan->key_type)};
+}
+
+/* Chunks that are read together, and where the block's arrays for each begin. */
+struct few_chunks {
+    int count;
+    struct attention_chunk chunk[HEED_CHUNKS_TOGETHER];
+    bool seen[HEED_CHUNKS_TOGETHER];
+    float *scores, *row_max;
+    int *begins, *ends;
+};
+
+static void move_to(struct attention_block *block, const struct few_chunks *few, int i) {
+    const int64_t row = i * block->plan->subrows;
+    block->chunk = few->chunk[i];
+    block->scores = few->scores + row * HEED_CHUNK;
+    block->row_max = few->row_max + row * HEED_SUM_LANES;
+    block->begins = few->begins + row;
+    block->ends = few->ends + row;
+}
+
+/* False: the call was cancelled. */
+static bool score_chunks(struct attention_block *block, struct few_chunks *few) {
+    const bool keeps_all = block->plan->splits > 1 || block->plan->request->states.output.data;
+    const int rows = (int)block->rows;
+    for (int i = 0; i < few->count; i++) {
+        if (heed_block_cancelled(block))
+            return false;
+        move_to(block, few, i);
+        few->seen[i] = heed_block_find_ranges(block, 0, rows) || keeps_all;
+        if (!few->seen[i] || block->chunk.begin >= block->chunk.end)
+            continue;
+        block->after_keys = i + 1 < few->count ? first_key(block, &few->chunk[i + 1]) : first_value(block, &few->chunk[0]);
+        heed_block_score(block, 0, rows);
+    }
+    return true;
+}
+
+static void weight_chunks(struct attention_block *block, const struct few_chunks *few, float *shared) {
+    for (int i = 0; i < few->count; i++) {
+        move_to(block, few, i);
+        block->after_values = i + 1 < few->count ? first_value(block, &few->chunk[i + 1]) : next_key(block);
+        if (few->seen[i])
+            heed_block_softmax(block, shared, 0, (int)block->rows);
+    }
 }
 
 bool heed_block_attend_few(struct attention_block *block, float *shared, int64_t first, int64_t last) {
-    const struct attention_plan *plan = block->plan;
-    const bool keeps_all = plan->splits > 1 || plan->request->states.output.data;
-    const int rows = (int)block->rows;
-    float *scores = block->scores, *row_max = block->row_max;
-    int *begins = block->begins, *ends = block->ends;
-    struct attention_chunk chunks[HEED_CHUNKS_TOGETHER];
-    bool seen[HEED_CHUNKS_TOGETHER], cancelled = false;
-    for (int64_t i = 0; i < last - first && !cancelled; i++) {
-        move_to(block, scores, row_max, begins, ends, i);
+    struct few_chunks few; /* most of it unused: to clear it takes 1 % of a chunk's time */
+    few.count = (int)(last - first);
+    few.scores = block->scores;
+    few.row_max = block->row_max;
+    few.begins = block->begins;
+    few.ends = block->ends;
+    for (int i = 0; i < few.count; i++) {
         heed_block_load_keys(block, first + i);
-        block->after_keys = first + i + 1 < last ? first_key(block, first + i + 1) : first_value(block, first);
-        seen[i] = heed_block_find_ranges(block, 0, rows) || keeps_all;
-        if (seen[i])
-            heed_block_score(block, 0, rows);
-        chunks[i] = block->chunk;
-        cancelled = heed_block_cancelled(block);
-    }
-    for (int64_t i = 0; i < last - first && !cancelled; i++) {
-        move_to(block, scores, row_max, begins, ends, i);
-        block->chunk = chunks[i];
         heed_block_load_values(block);
-        block->after_values = first + i + 1 < last ? first_value(block, first + i + 1)
-                              : block->next        ? first_key(block->next, block->next_chunk)
-                                                   : (struct attention_next){NULL, 0};
-        if (seen[i])
-            heed_block_softmax(block, shared, 0, rows);
+        few.chunk[i] = block->chunk;
     }
-    move_to(block, scores, row_max, begins, ends, 0);
-    return !cancelled;
+    const bool goes_on = score_chunks(block, &few);
+    if (goes_on)
+        weight_chunks(block, &few, shared);
+    move_to(block, &few, 0);
+    return goes_on;
 }
