@@ -143,14 +143,6 @@ static void score_panels(const struct attention_block *block, int64_t from, int 
     }
 }
 
-static void store_weights(const struct attention_block *block, int64_t from, int rows) {
-    const struct heed_output *weights = &block->plan->request->weights;
-    for (int i = 0; weights->data && i < rows; i++)
-        if (block->begins[i] < block->ends[i])
-            memcpy(heed_block_output_row(block, weights, from + i) + block->chunk.start + block->begins[i],
-                   block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
-}
-
 void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin)
         heed_block_score_thin(block, from, rows);
@@ -161,7 +153,14 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
     for (int i = 0; block->plan->has_passes && i < rows; i++)
         if (block->begins[i] < block->ends[i])
             heed_block_pass_scores(block, from + i, i);
-    store_weights(block, from, rows);
+}
+
+void heed_block_store_scores(const struct attention_block *block, int64_t from, int rows) {
+    const struct heed_output *weights = &block->plan->request->weights;
+    for (int i = 0; weights->data && i < rows; i++)
+        if (block->begins[i] < block->ends[i])
+            memcpy(heed_block_output_row(block, weights, from + i) + block->chunk.start + block->begins[i],
+                   block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
 }
 
 /* By the scales of the values that they meet; sums of weights are without.  Pairs are made after that, from an even key on. */
@@ -256,6 +255,7 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
     if (!heed_block_find_ranges(block, from, rows) && plan->splits == 1 && !plan->request->states.output.data)
         return;
     heed_block_score(block, from, rows);
+    heed_block_store_scores(block, from, rows);
     heed_block_softmax(block, shared, from, rows);
 }
 

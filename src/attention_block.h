@@ -64,8 +64,10 @@ void heed_block_load_values(struct attention_block *block);
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
 /* The last chunk of the block's that any of these rows sees; its very last where states of all chunks are wanted. */
 int64_t heed_block_last_chunk(const struct attention_block *block, int64_t from, int rows);
-/* Their scores, ready for the softmax; and from there to outputs, merged or kept. */
+/* Their scores, ready for the softmax; kept where weights are wanted, until all chunks' maxima are known; and from there to
+ * outputs, merged or kept. */
 void heed_block_score(const struct attention_block *block, int64_t from, int rows);
+void heed_block_store_scores(const struct attention_block *block, int64_t from, int rows);
 void heed_block_softmax(struct attention_block *block, float *shared, int64_t from, int rows);
 /* Whether the caller wants the work to end. */
 bool heed_block_cancelled(struct attention_block *block);

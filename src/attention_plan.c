@@ -137,9 +137,11 @@ static int64_t choose_beside(const struct attention_plan *plan, bool most) {
 }
 
 /* Memory gives keys and values by turns of 128 KB at 0.79 of a plain read, by turns of 1 MB at 0.87 (Zen 5).  most: with any
- * strides; heads side by side are read chunk by chunk; bytes are not limited by memory, and their scales have one place. */
+ * strides; heads side by side are read chunk by chunk.  What is packed has one place, as scales have, and bytes are not limited by
+ * memory. */
 static int64_t choose_together(const struct attention_plan *plan, bool most) {
-    if (!plan->is_thin || (plan->beside > 1 && !most) || plan->key_type == HEED_I8 || plan->value_type == HEED_I8)
+    const bool in_place = !plan->pack_keys && !plan->pack_values && plan->key_type != HEED_I8 && plan->value_type != HEED_I8;
+    if (!plan->is_thin || (!most && (!in_place || plan->beside > 1)))
         return 1;
     return max_i64(1, min_i64(min_i64(HEED_CHUNKS_TOGETHER, plan->chunks), ROWS_TOGETHER / plan->subrows));
 }

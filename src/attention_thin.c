@@ -5,6 +5,8 @@
 #include "attention_block.h"
 #include "internal.h"
 
+static const struct attention_next nothing = {NULL, 0};
+
 static void score_panels(const struct attention_block *block, const float *query, int rows) {
     const struct attention_chunk *chunk = &block->chunk;
     const struct attention_plan *plan = block->plan;
@@ -100,26 +102,29 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
 void heed_block_weight_thin(const struct attention_block *block, int rows) {
     const int *begins = block->begins, *ends = block->ends;
     const bool alike = begins[0] == begins[rows - 1] && ends[0] == ends[rows - 1], whole = block->plan->pairs && !alike;
-    const struct attention_next none = {NULL, 0};
     const int begin = begins[rows - 1] + (whole ? begins[rows - 1] % 2 : 0);
     const int end = larger(begin, ends[0] - (whole ? ends[0] % 2 : 0));
     memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
     for (int i = 0; i < rows; i++)
-        weight_values(block, i, 1, begins[i], smaller(begin, ends[i]), none);
+        weight_values(block, i, 1, begins[i], smaller(begin, ends[i]), nothing);
     weight_values(block, 0, rows, begin, end, block->after_values);
     for (int i = 0; i < rows; i++)
-        weight_values(block, i, 1, larger(end, begins[i]), ends[i], none);
+        weight_values(block, i, 1, larger(end, begins[i]), ends[i], nothing);
 }
 
 /* The first key of a chunk that the block sees, and its value. */
 static struct attention_next first_key(const struct attention_block *block, const struct attention_chunk *chunk) {
     const struct heed_attention *request = block->plan->request;
+    if (chunk->begin >= chunk->end)
+        return nothing;
     if (request->cache)
         return (struct attention_next){chunk->keys[chunk->begin / chunk->key_width], 0};
     return (struct attention_next){type_at(chunk->key_type, chunk->keys[0], chunk->begin * request->key.token_stride),
                                    request->key.token_stride * type_bytes(chunk->key_type)};
 }
 static struct attention_next first_value(const struct attention_block *block, const struct attention_chunk *chunk) {
+    if (chunk->begin >= chunk->end)
+        return nothing;
     const void *piece = chunk->values[chunk->begin / chunk->piece_keys];
     return (struct attention_next){type_at(chunk->value_type, piece, chunk->begin % chunk->piece_keys * chunk->value_ld),
                                    block->plan->request->cache ? 0 : chunk->value_ld * type_bytes(chunk->value_type)};
@@ -163,6 +168,7 @@ static bool score_chunks(struct attention_block *block, struct few_chunks *few) 
             continue;
         block->after_keys = i + 1 < few->count ? first_key(block, &few->chunk[i + 1]) : first_value(block, &few->chunk[0]);
         heed_block_score(block, 0, rows);
+        heed_block_store_scores(block, 0, rows);
     }
     return true;
 }

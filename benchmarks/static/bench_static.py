@@ -32,7 +32,7 @@ ISAS = {
     "neon": Isa("arch/arm/neon.o", "aarch64", ("neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1"), 24,
                 ("fmla v{}.4s, v0.4s, v1.4s", "fmla v{}.4s, v0.4s, v1.s[0]")),
 }
-# Functions of a kernel, what its hot loop has most of, and whether it stores anything, if there are loops of either kind.
+# Functions of a kernel, what its hot loop has most of, and whether it stores anything, if there are loops of both kinds.
 KERNELS = {
     "score_whole": ("score_whole_tiles", Instruction.is_fma),
     "value_whole": (r"value_whole_\d", Instruction.is_fma, False),
@@ -45,8 +45,8 @@ KERNELS = {
     "softmax_row": ("softmax_row", Instruction.is_fma),
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
 }
-# Tables that are another's but for these.
-KERNELS_OF = {"avx512bf16": {
+# Tables that are another's but for these, or have less: NEON's exponentials are apart.
+KERNELS_OF = {"neon": {kernel: which for kernel, which in KERNELS.items() if kernel != "value_beside"}, "avx512bf16": {
     "pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma),
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),

@@ -38,7 +38,7 @@ class Instruction(NamedTuple):
         """What a store of whole vectors writes to other memory than the stack."""
         if self.on_stack():
             return 0
-        if re.match(r"v(mov(nt|u|a)|maskmov|extract)", self.name) and re.search(r"\([^()]*\)( \{%k\d\})?$", self.operands):
+        if re.match(r"v(mov(nt|u|a|dq)|maskmov|extract)", self.name) and re.search(r"\([^()]*\)( \{%k\d\})?$", self.operands):
             width = re.search(r"%([xyz])mm", self.operands)
             return {"x": 16, "y": 32, "z": 64}[width.group(1)] if width else 0
         if re.fullmatch(r"st(r|ur|p|np|1)", self.name):

@@ -91,20 +91,27 @@ INLINE void value_pieces_body(const int rows, const int vectors, const struct he
     value_merge(rows, vectors, acc, &tile, row);
 }
 
-/* tile_multiply, with exponentials beside as far as there are any. */
-INLINE void value_multiply_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile,
-                                  const float *b, int64_t k, struct exp_beside *beside) {
-    struct tile_rows at;
+/* The first turns of tile_multiply, with exponentials beside as far as there are any; how many. */
+INLINE int64_t value_turns_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], struct tile_rows *at, const float **b,
+                                  int64_t ldb, int64_t k, struct exp_beside *beside) {
     struct exp_place place = beside->place;
-    int64_t ldb = tile->ldv;
-    tile_rows_begin(rows, &at, tile->p, HEED_CHUNK);
-    NO_UNROLL for (int64_t turns = min_i64(place.left, k / TILE_STEPS); turns > 0; turns--) {
-        tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
+    const int64_t turns = min_i64(place.left, k / TILE_STEPS);
+    NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
+        tile_turn(TILE_STEPS, 1, rows, vectors, acc, at, b, ldb, NULL);
         PIN(ldb);
         exp_beside_step(false, true, beside, &place);
     }
-    k -= min_i64(beside->place.left, k / TILE_STEPS) * TILE_STEPS;
     beside->place = place;
+    return turns;
+}
+
+INLINE void value_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile, const float *b,
+                           int64_t k, struct exp_beside *beside) {
+    struct tile_rows at;
+    int64_t ldb = tile->ldv;
+    tile_rows_begin(rows, &at, tile->p, HEED_CHUNK);
+    if (EXP_BESIDE)
+        k -= TILE_STEPS * value_turns_beside(rows, vectors, acc, &at, &b, ldb, k, beside);
     NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
         tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         PIN(ldb);
@@ -117,22 +124,23 @@ INLINE void value_multiply_beside(const int rows, const int vectors, vf acc[][TI
  * columns use them; beside them those of the next rows are made, unless exp is NULL. */
 INLINE void value_whole_body(const int rows, const int vectors, const struct heed_value_rows *all, int row, int end, int64_t from,
                              int64_t to, const struct heed_exp_rows *exp) {
-    struct exp_beside beside = {.block = EXP_BESIDE ? exp : NULL};
+    struct exp_beside beside = {.block = exp};
     int64_t column = from;
     NO_UNROLL while (row < end) {
         vf acc[TALL_ROWS][TILE_VECTORS];
         const struct value_tile tile = value_tile_at(all, row, column);
-        if (beside.block && column == from)
+        if (EXP_BESIDE && exp && column == from)
             exp_beside_begin(&beside, row + rows, smaller(row + 2 * rows, all->rows));
         tile_zero(rows, vectors, acc);
-        value_multiply_beside(rows, vectors, acc, &tile, (const float *)*all->values + tile.column, tile.ends[0], &beside);
+        value_multiply(rows, vectors, acc, &tile, (const float *)*all->values + tile.column, tile.ends[0], &beside);
         value_merge(rows, vectors, acc, &tile, row);
         column += vectors * VF_LANES;
         if (column < to)
             continue;
         row += rows;
         column = from;
-        exp_beside_end(false, &beside);
+        if (EXP_BESIDE)
+            exp_beside_end(false, &beside);
     }
 }
 
