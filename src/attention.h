@@ -1,9 +1,9 @@
-/* Attention from request to result: validate (attention_check.c), plan (attention_plan.c), run: blocks of rows (attention_block.c)
- * against chunks of keys (attention_keys.c) as far as they see them (attention_ranges.c), few of them (attention_thin.c) or as AMX
- * and vdpbf16ps multiply them (attention_dots.c), with what is added to scores (attention_scores.c); partial states and their merge
- * (attention_states.c); outputs (attention_finish.c); sums of weights (attention_mass.c).  What these share: sequences
- * (attention_sequence.c), memory (attention_memory.c), what is fetched ahead (attention_fetch.c).  Small calls go a way of their
- * own (attention_small.c), and a layer around it all is attention_layer.c. */
+/* Attention from request to result: validate (attention_check.c), plan (attention_plan.c), run: tasks (attention_task.c) are blocks
+ * of rows (attention_block.c) against chunks of keys (attention_keys.c) as far as they see them (attention_ranges.c), few of them
+ * (attention_thin.c) or as AMX and vdpbf16ps multiply them (attention_dots.c), with what is added to scores (attention_scores.c);
+ * partial states and their merge (attention_states.c); outputs (attention_finish.c); sums of weights (attention_mass.c).  What
+ * these share: sequences (attention_sequence.c), memory (attention_memory.c), what is fetched ahead (attention_fetch.c).  Small
+ * calls go a way of their own (attention_small.c), and a layer around it all is attention_layer.c. */
 #ifndef HEED_ATTENTION_H
 #define HEED_ATTENTION_H
 
@@ -99,7 +99,7 @@ struct attention_plan {
     const struct heed_dots *dots;        /* what makes products, if factors are arranged for it */
     int64_t value_panel;                 /* floats of 64 columns of a chunk's values, as dots have them */
     int64_t depth;                       /* of queries and keys, as the kernels see them: floats */
-    int subrows;                         /* rows that are computed at once: SUBROWS, or more where a tile has more */
+    int subrows;                         /* rows that are computed at once: SUBROWS, twice as many, or a tile */
     enum heed_type key_type, value_type; /* as they are stored */
     struct kv_layout cache;
     int64_t group;

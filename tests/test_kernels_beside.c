@@ -277,40 +277,50 @@ static void must_be_finished(const struct heed_dot_tile *tile, const float *chai
     }
 }
 
+struct finish_case {
+    float a[FINISH_ROWS * FINISH_K], b[FINISH_K * HEED_PANEL], keep_old[FINISH_ROWS], take_new[FINISH_ROWS];
+    float old[FINISH_SUMS], maxima[FINISH_MAXIMA], chain[FINISH_SUMS], sums[FINISH_SUMS], row_max[FINISH_MAXIMA];
+};
+
+/* Factors as the dots have them, and what is there before. */
+static void choose_finish(struct finish_case *c, const struct heed_dots *dots, struct rng *rng) {
+    float *x = new_filled(rng, FILL_NORMAL, FINISH_ROWS * FINISH_K), *y = new_filled(rng, FILL_NORMAL, FINISH_K * HEED_PANEL);
+    dots->load_a(x, HEED_F32, FINISH_K, FINISH_ROWS, FINISH_K, c->a, FINISH_K / dots->elements);
+    dots->load_b(y, HEED_F32, HEED_PANEL, FINISH_K, HEED_PANEL, c->b);
+    free(x);
+    free(y);
+    fill(rng, FILL_NORMAL, c->keep_old, FINISH_ROWS);
+    fill(rng, FILL_NORMAL, c->take_new, FINISH_ROWS);
+    fill(rng, FILL_NORMAL, c->old, FINISH_SUMS);
+    fill(rng, FILL_NORMAL, c->maxima, FINISH_MAXIMA);
+    memcpy(c->sums, c->old, sizeof c->sums);
+    memcpy(c->row_max, c->maxima, sizeof c->row_max);
+}
+
 static void check_finish(const struct heed_dots *dots, const char *name, struct rng *rng) {
-    static float a[FINISH_ROWS * FINISH_K], b[FINISH_K * HEED_PANEL], x[FINISH_ROWS * FINISH_K], y[FINISH_K * HEED_PANEL];
-    static float chain[FINISH_SUMS], old[FINISH_SUMS], got[FINISH_SUMS], maxima[FINISH_MAXIMA], row_max[FINISH_MAXIMA];
-    float keep_old[FINISH_ROWS], take_new[FINISH_ROWS];
+    static struct finish_case c;
     const bool merges = rng_range(rng, 0, 1);
-    struct heed_dot_tile tile = {.columns = dots->tile_columns, .k = FINISH_K, .a = a, .b = b, .ldsums = HEED_CHUNK};
-    tile.lda = FINISH_K / dots->elements;
-    fill(rng, FILL_NORMAL, x, FINISH_ROWS * FINISH_K);
-    fill(rng, FILL_NORMAL, y, FINISH_K * HEED_PANEL);
-    fill(rng, FILL_NORMAL, old, FINISH_SUMS);
-    fill(rng, FILL_NORMAL, maxima, FINISH_MAXIMA);
-    fill(rng, FILL_NORMAL, keep_old, FINISH_ROWS);
-    fill(rng, FILL_NORMAL, take_new, FINISH_ROWS);
-    memcpy(got, old, sizeof got);
-    memcpy(row_max, maxima, sizeof row_max);
+    const int rows = (int)rng_range(rng, 1, FINISH_ROWS);
     const struct flushing before = flush_begin();
-    dots->load_a(x, HEED_F32, FINISH_K, FINISH_ROWS, FINISH_K, a, tile.lda);
-    dots->load_b(y, HEED_F32, HEED_PANEL, FINISH_K, HEED_PANEL, b);
-    for (int i = 0; i < FINISH_ROWS; i += dots->tile_rows) {
-        struct heed_dot_tile one = tile;
-        one.rows = dots->tile_rows;
-        one.a = a + i * tile.lda;
-        one.sums = chain + i * HEED_CHUNK;
-        dots->tile(&one);
+    choose_finish(&c, dots, rng);
+    struct heed_dot_tile tile = {.columns = dots->tile_columns, .k = FINISH_K, .b = c.b, .ldsums = HEED_CHUNK};
+    tile.lda = FINISH_K / dots->elements;
+    for (int i = 0; i < rows; i += dots->tile_rows) {
+        tile.rows = smaller(dots->tile_rows, rows - i);
+        tile.a = c.a + i * tile.lda;
+        tile.sums = c.chain + i * HEED_CHUNK;
+        dots->tile(&tile);
     }
-    tile.rows = (int)rng_range(rng, 1, FINISH_ROWS);
-    tile.sums = got;
-    tile.keep_old = merges ? keep_old : NULL;
-    tile.take_new = merges ? take_new : NULL;
-    tile.row_max = merges ? NULL : row_max;
+    tile.rows = rows;
+    tile.a = c.a;
+    tile.sums = c.sums;
+    tile.keep_old = merges ? c.keep_old : NULL;
+    tile.take_new = merges ? c.take_new : NULL;
+    tile.row_max = merges ? NULL : c.row_max;
     tile.first = rng_range(rng, 0, 1);
-    describe("tiles that finish", name, "%d rows, merges %d, first %d", tile.rows, merges, tile.first);
+    describe("tiles that finish", name, "%d rows, merges %d, first %d", rows, merges, tile.first);
     dots->tile(&tile);
-    must_be_finished(&tile, chain, old, maxima);
+    must_be_finished(&tile, c.chain, c.old, c.maxima);
     flush_end(before);
 }
 
