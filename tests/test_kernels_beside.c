@@ -11,6 +11,7 @@ enum { MOST_ROWS = 50, WHOLE = MOST_ROWS * HEED_CHUNK, MOST_COLUMNS = 3 * HEED_P
 struct beside_case {
     int rows, begins[MOST_ROWS], ends[MOST_ROWS];
     int64_t columns;
+    bool pairs;                                               /* as floats */
     float scores[WHOLE], row_max[MOST_ROWS * HEED_SUM_LANES]; /* [rows][HEED_CHUNK] */
     float *values, *o;                                        /* [HEED_CHUNK][columns], [rows][columns] */
     float max[MOST_ROWS], sum[MOST_ROWS];
@@ -36,13 +37,14 @@ static void choose_beside(struct beside_case *c, struct rng *rng, bool whole) {
     const int step = whole ? HEED_PANEL : rng_range(rng, 0, 3) ? HEED_DOT : 1, steps = HEED_CHUNK / step;
     const int begin = whole ? (int)rng_range(rng, 0, steps - 1) * step : 0;
     c->rows = (int)rng_range(rng, 1, MOST_ROWS);
+    c->pairs = !whole && rng_range(rng, 0, 2) == 0;
     c->columns = rng_range(rng, 1, rng_range(rng, 0, 2) ? MOST_COLUMNS : HEED_PANEL);
     const int end = (int)rng_range(rng, begin / step + 1, steps) * step;
     for (int i = 0; i < c->rows; i++) {
         c->begins[i] = begin;
         c->ends[i] = end;
     }
-    if (!whole && rng_range(rng, 0, 3) == 0)
+    if (!whole && !c->pairs && rng_range(rng, 0, 3) == 0)
         random_ranges(rng, c->rows, HEED_CHUNK, c->begins, c->ends);
     fill(rng, mode, c->scores, WHOLE);
     for (int i = 0; i < WHOLE; i++)
@@ -109,6 +111,7 @@ static void take_results(struct beside_memory *m, const struct beside_case *c, s
 
 static struct heed_exp_rows exp_request(const struct beside_case *c, struct beside_memory *m) {
     return (struct heed_exp_rows){.rows = c->rows,
+                                  .pairs = c->pairs,
                                   .begins = c->begins,
                                   .ends = c->ends,
                                   .s = m->s.data,
@@ -137,6 +140,7 @@ static void compute_floats(const struct heed_kernels *table, const struct beside
     const struct heed_softmax_values all = {exp_request(c, &m),
                                             merge_request(c, &m),
                                             {.rows = c->rows,
+                                             .pairs = c->pairs,
                                              .columns = c->columns,
                                              .begins = c->begins,
                                              .ends = c->ends,
@@ -148,6 +152,7 @@ static void compute_floats(const struct heed_kernels *table, const struct beside
                                              .ldo = m.o.size[3],
                                              .keep_old = m.keep_old,
                                              .take_new = m.take_new}};
+    const struct flushing before = c->pairs ? flush_begin() : (struct flushing){0};
     if (at_once) {
         table->softmax_values(&all);
     } else {
@@ -155,6 +160,8 @@ static void compute_floats(const struct heed_kernels *table, const struct beside
         table->merge_rows(&all.merge);
         table->value_rows(&all.values);
     }
+    if (c->pairs)
+        flush_end(before);
     take_results(&m, c, result);
 }
 
@@ -224,8 +231,8 @@ static void check_beside(const struct heed_kernels *table, struct rng *rng, comp
     choose_beside(&c, rng, whole);
     got.o = new_floats(c.rows * c.columns);
     want.o = new_floats(c.rows * c.columns);
-    describe(name, table->name, "%d x %lld, keys %d-%d to %d-%d", c.rows, (long long)c.columns, c.begins[0], c.ends[0],
-             c.begins[c.rows - 1], c.ends[c.rows - 1]);
+    describe(name, table->name, "%d x %lld, pairs %d, keys %d-%d to %d-%d", c.rows, (long long)c.columns, c.pairs, c.begins[0],
+             c.ends[0], c.begins[c.rows - 1], c.ends[c.rows - 1]);
     compute(table, &c, true, rng, &got);
     compute(table, &c, false, rng, &want);
     for (int i = 0; i < c.rows; i++) { /* a maximum's zero may have either sign, and a NaN be none: the sum tells */

@@ -26,6 +26,7 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #define TILE_CHAIN   pair_chain
 #include "kernels/tile.h"
 #include "kernels/merge_rows.h"
+#include "kernels/pair_weight.h"
 #include "kernels/exp_beside.h"
 
 /* Sums to memory, or into what is there, and their maxima, while they are still in registers. */

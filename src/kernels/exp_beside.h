@@ -12,6 +12,7 @@ enum {
      * to 2 times as long (llvm-mca). */
     EXP_BESIDE = VF_LANES >= 8
 };
+_Static_assert(!EXP_BESIDE || VF_LANES % 2 == 0, "a vector has whole pairs");
 _Static_assert(EXP_STEP % HEED_SUM_LANES == 0 && HEED_CHUNK % EXP_STEP == 0, "lanes of a sum start with a step");
 
 /* Where a product is that makes weights of scores: before score `at` of row `row`, `left` steps before the last. */
@@ -48,7 +49,8 @@ INLINE void exp_beside_begin(struct exp_beside *beside, int row, int end) {
     UNROLL for (int v = 0; v < HEED_SUM_LANES; v += VF_LANES) v_store(beside->sums + v, v_zero());
 }
 
-/* words: weights become a row of a of dots, and heed_fp_flush is on.  last: this may be the last step of a row. */
+/* words: weights become a row of a of dots, and heed_fp_flush is on.  last: this may be the last step of a row.  Pairs: as exp_rows
+ * makes them. */
 INLINE void exp_beside_step(const bool words, const bool last, struct exp_beside *beside, struct exp_place *place) {
     float *s = place->s + place->at;
     vf p[EXP_STEP / VF_LANES];
@@ -56,7 +58,9 @@ INLINE void exp_beside_step(const bool words, const bool last, struct exp_beside
         float *sum = beside->sums + v % SUM_VECTORS * VF_LANES;
         p[v] = v_pin(v_exp2_lean(words, v_sub(v_load(s + v * VF_LANES), v_set1(place->base))));
         v_store(sum, v_add(v_load(sum), p[v]));
-        if (!words)
+        if (!words && beside->block->pairs)
+            v_store(s + v * VF_LANES, v_swap(pair_weight(p[v])));
+        else if (!words)
             v_store(s + v * VF_LANES, p[v]);
     }
     if (words)

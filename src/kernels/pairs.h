@@ -14,13 +14,6 @@ INLINE vf pair_load_n(const enum heed_type type, const void *p, int64_t n) {
     return type == HEED_BF16 ? x : v_widen_bf16(v_round_bf16(x));
 }
 
-/* Weights: added to 1.5 * 2^16 times their leading bit, numbers have no bits left but the 8 of bf16.  The same as rounding bits, in
- * 3 operations for 5. */
-INLINE vf pair_weight(vf p) {
-    const vf power = v_power(p);
-    return v_fma(power, v_set1(-0x1.8p16f), v_fma(power, v_set1(0x1.8p16f), p));
-}
-
 INLINE void pair_store(float *y, const vf x[PAIR_VECTORS]) {
     UNROLL for (int v = 0; v < PAIR_VECTORS; v++) v_store(y + v * VF_LANES, v_swap(x[PAIR_VECTORS - 1 - v]));
 }

@@ -12,6 +12,7 @@
 #include "kernels/types.h"
 #include "kernels/widen_rows.h"
 #include "kernels/turn.h"
+#include "kernels/pair_weight.h"
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
 #include "kernels/blocks.h"

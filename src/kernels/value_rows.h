@@ -230,7 +230,7 @@ INLINE int value_rows_first(const struct heed_value_rows *all) {
 }
 
 static void softmax_values(const struct heed_softmax_values *all) {
-    const int first = all->exp.pairs ? all->exp.rows : value_rows_first(&all->values);
+    const int first = value_rows_first(&all->values);
     exp_maxima(&all->exp);
     exp_rows_before(&all->exp, first);
     merge_maxima(&all->merge);
