@@ -282,12 +282,13 @@ struct heed_dot_weights {
     const float *scales;
 };
 
-/* weigh, merge_rows, and then, into what the merge was asked for, the products of these weights: of all rows and `columns` columns,
- * the values being b from panel to panel panel_floats apart.  Tiles finish, row_max is there, and all rows see the same keys. */
+/* weigh, then merge_rows, then the products of these weights and of values, merged into o, all rows and `columns` columns of it:
+ * exponentials of some rows beside the products of others.  Tiles finish, row_max is there, and all rows see the same keys, whole
+ * tiles of them; b: their values, from one panel to the next panel_floats apart. */
 struct heed_dot_values {
     struct heed_dot_weights weights;
     struct heed_merge_rows merge;
-    int64_t columns, k, panel_floats; /* k: of the keys that rows see */
+    int64_t columns, k, panel_floats; /* k: how many keys these are */
     const float *b;
     float *o;
     int64_t ldo;

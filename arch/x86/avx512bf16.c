@@ -68,8 +68,8 @@ static void pair_tile(const struct heed_dot_tile *tile) {
         shapes[rest - 1][vectors](tile, tile->rows - rest, tile->rows);
 }
 
-/* A tile's products, with exponentials beside as far as there are any: two steps for each turn, so that the weights of as many rows
- * are made while head_dim is 64. */
+/* A tile's products, with exponentials beside as far as there are any: two steps for each turn, so that beside 64 columns the
+ * weights of as many rows are made.  Turns and steps come out even, for keys come in whole tiles. */
 INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, const float *b,
                                  int64_t words, struct exp_beside *beside) {
     struct tile_rows at;
