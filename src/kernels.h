@@ -327,7 +327,7 @@ struct heed_dots {
     void (*load_b_transposed)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
     void (*tile)(const struct heed_dot_tile *tile);
     void (*weigh)(const struct heed_dot_weights *weights);
-    void (*weigh_values)(const struct heed_dot_values *values); /* NULL: tiles do not finish */
+    void (*weigh_values)(const struct heed_dot_values *values); /* where tiles finish */
 };
 
 /* NULL: there are none. */

@@ -74,9 +74,10 @@ INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TIL
                                  int64_t words, struct exp_beside *beside) {
     struct tile_rows at;
     struct exp_place place = beside->place;
+    const int64_t turns = min_i64(place.left / 2, words / TILE_STEPS);
     int64_t ldb = HEED_PANEL;
     tile_rows_begin(rows, &at, a, HEED_CHUNK);
-    NO_UNROLL for (int64_t turns = min_i64(place.left / 2, words / TILE_STEPS); turns > 0; turns--) {
+    NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
         tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         tile_rows_pin(rows, &at);
         exp_beside_step(true, false, beside, &place);
@@ -85,9 +86,8 @@ INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TIL
         PIN(ldb);
         exp_beside_step(true, true, beside, &place);
     }
-    words -= min_i64(beside->place.left / 2, words / TILE_STEPS) * TILE_STEPS;
     beside->place = place;
-    NO_UNROLL for (; words > 0; words -= TILE_STEPS) {
+    NO_UNROLL for (words -= turns * TILE_STEPS; words > 0; words -= TILE_STEPS) {
         tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         PIN(ldb);
     }
