@@ -73,8 +73,9 @@ void fill(struct rng *rng, enum fill mode, float *x, int64_t n);
 /* --- Memory: harness_memory.c --- */
 
 /* Whether masked-out lanes of a vector load may lie in an inaccessible page, as processors promise.  qemu 7.2 loads all lanes of
- * AVX2's vmaskmovps; where that happens, the page after a buffer begins one panel late. */
+ * AVX2's vmaskmovps; there the page after what may be read has to begin guard_delay bytes late, a panel, elsewhere none. */
 bool masked_loads_are_exact(void);
+size_t guard_delay(void);
 
 /* Stands where nobody may read or has written yet: a signalling NaN that heed never writes. */
 #define POISON 0xffaaaaaau

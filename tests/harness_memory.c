@@ -72,11 +72,13 @@ bool masked_loads_are_exact(void) {
 bool masked_loads_are_exact(void) { return true; }
 #endif
 
+size_t guard_delay(void) { return masked_loads_are_exact() ? 0 : HEED_PANEL * sizeof(float); }
+
 static float *first_float(const struct buffer *buffer) { return (float *)(void *)(buffer->pages + sysconf(_SC_PAGESIZE)); }
 
 struct buffer buffer_new(int64_t count, enum placement placement) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)count * sizeof(float);
-    const size_t late = masked_loads_are_exact() ? 0 : HEED_PANEL * sizeof(float);
+    const size_t late = guard_delay();
     struct buffer buffer = {.count = count, .page_bytes = (bytes + late + page) / page * page};
     buffer.pages = mmap(NULL, buffer.page_bytes + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (buffer.pages == MAP_FAILED || mprotect(buffer.pages, page, PROT_NONE) ||

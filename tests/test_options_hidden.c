@@ -102,13 +102,13 @@ static struct island new_island(const struct heed_input *from, enum heed_type ty
                                 const struct key_range *range, bool before) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), token = (size_t)(heads * width * type_bytes(type));
     const size_t edge = (size_t)(before ? range->begin : range->end) * token;
-    struct island island = {.bytes = ((size_t)tokens * token / page + 4) * page};
+    struct island island = {.bytes = ((size_t)tokens * token / page + 5) * page};
     island.pages = mmap(NULL, island.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert(island.pages != MAP_FAILED);
     unsigned char *start = island.pages + page + (page - edge % page) % page; /* puts the edge at the start of a page */
     unsigned char *first = start + (size_t)range->begin * token, *last = start + (size_t)range->end * token;
     unsigned char *from_page = first - (size_t)(first - island.pages) % page;
-    size_t readable = (size_t)(last - from_page + (ptrdiff_t)page - 1) / page * page;
+    size_t readable = ((size_t)(last - from_page) + guard_delay() + page - 1) / page * page;
     ck_assert(range->begin == range->end || mprotect(from_page, readable, PROT_READ | PROT_WRITE) == 0);
     for (int64_t h = 0; h < heads; h++)
         for (int64_t t = range->begin; t < range->end; t++)
