@@ -21,6 +21,8 @@ unsigned heed_cpu_costly(void);
 
 /* Whether memory comes fastest if its lines are fetched into L1 alone, and not into L2 before (cpu_policy.h). */
 bool heed_cpu_fetches_once(void);
+/* Whether bytes and halves of them become floats fastest by a power of two that they are added to (cpu_policy.h). */
+bool heed_cpu_raises_weights(void);
 
 /* The features in words: "avx2 fma", "" if none. */
 const char *heed_cpu_feature_names(void);

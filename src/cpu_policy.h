@@ -1,4 +1,4 @@
-/* Which capabilities of a processor do not pay, and how it is best fetched for.  Apart from cpu.h, which says what there is. */
+/* Which capabilities of a processor do not pay, and what else is quicker on some.  Apart from cpu.h, which says what there is. */
 #ifndef HEED_CPU_POLICY_H
 #define HEED_CPU_POLICY_H
 
@@ -8,7 +8,8 @@
 unsigned heed_x86_costly(unsigned family, unsigned model, const char *brand);
 /* Whether that needs the brand, which takes three more CPUIDs. */
 bool heed_x86_costly_by_brand(unsigned family, unsigned model);
-/* What heed_cpu_fetches_once says of an x86 processor. */
+/* What heed_cpu_fetches_once and heed_cpu_raises_weights say of an x86 processor. */
 bool heed_x86_fetches_once(unsigned family);
+bool heed_x86_raises_weights(unsigned family);
 
 #endif

@@ -65,7 +65,9 @@ static void multiply_blocks(const struct heed_gemm *request, const struct heed_k
                                        .a = c->a,
                                        .lda = c->lda,
                                        .type = request->b_type,
-                                       .c = c->sums};
+                                       .c = c->sums,
+                                       .fetch_once = heed_cpu_fetches_once(),
+                                       .raises = heed_cpu_raises_weights()};
     if (request->packed_b) {
         product.packed = heed_gemm_packed_at(request, c->column, 0);
     } else {

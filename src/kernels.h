@@ -199,7 +199,8 @@ struct heed_thin_product {
 
 /* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], for all j < HEED_PANEL, the leading dimension of c.  b is a
  * panel that pack_blocks made or, if packed is NULL, what it is made of; k is a multiple of TYPE_BLOCK, and not 0.  What follows
- * the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched. */
+ * the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched.  fetch_once: as above; raises: as
+ * heed_cpu_raises_weights says. */
 struct heed_thin_blocks {
     int rows, columns;
     int64_t k;
@@ -211,6 +212,7 @@ struct heed_thin_blocks {
     int64_t ldb;
     const void *next;
     float *c;
+    bool fetch_once, raises;
 };
 
 /* Elements of rows, of floats or of 16 bits; data may be NULL where there need be none. */

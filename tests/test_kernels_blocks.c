@@ -115,8 +115,9 @@ static void check_thin_blocks(const struct heed_kernels *table, const struct pan
     float *a = vanish ? new_vanishing(rng, rows * lda) : new_filled(rng, FILL_NORMAL, rows * lda);
     float *got = new_floats(rows * HEED_PANEL), *want = new_floats(rows * HEED_PANEL);
     struct heed_thin_blocks product = {.rows = (int)rows, .columns = (int)b->columns, .k = b->k, .a = a, .lda = lda};
-    describe("thin_blocks", table->name, "%s%s, %lld rows%s, k %lld", type_name(b->type), packed ? " packed" : "", (long long)rows,
-             vanish ? " that vanish" : "", (long long)b->k);
+    product.raises = rng_range(rng, 0, 1), product.fetch_once = rng_range(rng, 0, 1);
+    describe("thin_blocks", table->name, "%s%s, %lld rows%s, k %lld, raises %d", type_name(b->type), packed ? " packed" : "",
+             (long long)rows, vanish ? " that vanish" : "", (long long)b->k, product.raises);
     product.type = b->type, product.packed = packed ? panel->packed.data : NULL, product.b = b->data, product.ldb = b->ld;
     product.next = rng_range(rng, 0, 1) ? b->data : NULL, product.c = got;
     table->thin_blocks(&product);
@@ -197,11 +198,21 @@ static void check_edge(const struct heed_kernels *table, enum heed_type type, fl
     for (int p = 0; p < TYPE_BLOCK; p++)
         row[p] = a;
     table->pack_blocks(blocks, type, TYPE_BLOCK, TYPE_BLOCK, HEED_PANEL, packed);
-    describe("thin_blocks", table->name, "%s, scale %a, numbers %d, %d", type_name(type), (double)scale, first, rest);
-    table->thin_blocks(&(struct heed_thin_blocks){
-        .rows = 1, .columns = HEED_PANEL, .k = TYPE_BLOCK, .a = row, .lda = TYPE_BLOCK, .type = type, .packed = packed, .c = got});
-    for (int j = 0; j < HEED_PANEL; j++)
-        must(compare(SAME_BITS, &got[j], &want, 1, 1));
+    for (int raises = 0; raises < 2; raises++) {
+        describe("thin_blocks", table->name, "%s, scale %a, numbers %d, %d, raises %d", type_name(type), (double)scale, first, rest,
+                 raises);
+        table->thin_blocks(&(struct heed_thin_blocks){.rows = 1,
+                                                      .columns = HEED_PANEL,
+                                                      .k = TYPE_BLOCK,
+                                                      .a = row,
+                                                      .lda = TYPE_BLOCK,
+                                                      .type = type,
+                                                      .packed = packed,
+                                                      .c = got,
+                                                      .raises = raises});
+        for (int j = 0; j < HEED_PANEL; j++)
+            must(compare(SAME_BITS, &got[j], &want, 1, 1));
+    }
 }
 
 /* Where d * q by other means than a product has other bits: infinite, and -0, which a sum of 0 shows. */

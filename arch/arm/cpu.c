@@ -13,6 +13,8 @@ unsigned heed_cpu_costly(void) { return 0; }
 
 bool heed_cpu_fetches_once(void) { return false; }
 
+bool heed_cpu_raises_weights(void) { return false; }
+
 const char *heed_cpu_feature_names(void) { return heed_cpu_features() & HEED_CPU_NEON ? "neon fma" : "fma"; }
 
 /* FPCR 0: round to nearest, no flush to zero, no traps, NaN payloads kept.  Written only where it is something else, for a write

@@ -9,6 +9,8 @@ unsigned heed_cpu_costly(void) { return 0; }
 
 bool heed_cpu_fetches_once(void) { return false; }
 
+bool heed_cpu_raises_weights(void) { return false; }
+
 const char *heed_cpu_feature_names(void) { return ""; }
 
 /* The rounding mode is all that C can name; heed has no SIMD kernels here, and no flush-to-zero mode is known to be on. */
