@@ -110,11 +110,26 @@ static void multiply(const struct heed_dots *dots, struct heed_dot_tile tile, in
     }
 }
 
-/* Whether the tiles of scores give the rows' maxima: scores are as they are made, and all seen. */
+/* Whether tiles of scores give the maxima of what all their rows see: scores are as they are made, and seen from a tile's first on.
+ */
 static bool finds_maxima(const struct attention_block *block, int rows) {
-    const int columns = block->plan->dots->tile_columns, begin = block->begins[0], end = block->ends[0];
-    return block->plan->dots->finishes && !block->plan->has_passes && begin % columns == 0 && end % columns == 0 &&
-           block->begins[rows - 1] == begin && block->ends[rows - 1] == end;
+    const int begin = block->begins[0];
+    return block->plan->dots->finishes && !block->plan->has_passes && begin % block->plan->dots->tile_columns == 0 &&
+           block->begins[rows - 1] == begin && begin < block->ends[0];
+}
+
+/* Rows [row, end) times the keys from `at` on.  Tiles that do not see all of these are above those that do. */
+static void score_columns(const struct attention_block *block, struct heed_dot_tile *tile, int row, int end, int at, bool maxima) {
+    const struct heed_dots *dots = block->plan->dots;
+    int whole = row;
+    while (maxima && whole < end && block->ends[whole] < at + dots->tile_columns)
+        whole = smaller(whole + dots->tile_rows, end);
+    tile->row_max = NULL;
+    multiply(dots, *tile, whole - row);
+    tile->a += (whole - row) * tile->lda;
+    tile->sums += (whole - row) * HEED_CHUNK;
+    tile->row_max = maxima ? block->row_max + whole * HEED_SUM_LANES : NULL;
+    multiply(dots, *tile, end - whole);
 }
 
 /* Ranges never go back from row to row: the tiles that see some columns follow one another. */
@@ -125,8 +140,8 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
     struct heed_dot_tile tile = {.columns = dots->tile_columns,
                                  .k = round_up(plan->request->head_dim, dots->depth),
                                  .lda = plan->depth,
-                                 .ldsums = HEED_CHUNK,
-                                 .row_max = finds_maxima(block, rows) ? block->row_max : NULL};
+                                 .ldsums = HEED_CHUNK};
+    const bool maxima = finds_maxima(block, rows);
     for (int at = first, row = 0, end; at < block->ends[last]; at += dots->tile_columns) {
         while (block->ends[smaller(row + dots->tile_rows - 1, last)] <= at)
             row += dots->tile_rows;
@@ -136,7 +151,7 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
         tile.b = key_panel(block, at) + at % HEED_PANEL * dots->b_step;
         tile.sums = block->scores + row * HEED_CHUNK + at;
         tile.first = at == first;
-        multiply(dots, tile, end - row);
+        score_columns(block, &tile, row, end, at, maxima);
     }
 }
 
@@ -145,7 +160,6 @@ static struct heed_dot_weights dot_weights(struct attention_block *block, int ro
                                                 .begins = block->begins,
                                                 .ends = block->ends,
                                                 .s = block->scores,
-                                                .row_max = finds_maxima(block, rows) ? block->row_max : NULL,
                                                 .chunk_max = block->chunk_max,
                                                 .chunk_sum = block->chunk_sum},
                                        .first = block->begins[0] / HEED_DOT * HEED_DOT,
@@ -194,9 +208,11 @@ static bool values_are_finite(const struct attention_block *block) {
     const float most = 0x1.fep+127f;
     const struct attention_chunk *chunk = &block->chunk;
     const int64_t value_dim = block->plan->request->value_dim;
-    for (int at = chunk->begin, left; at < chunk->end; at++) {
-        block->kernels->widen_rows(values_at(chunk, at, &left), chunk->value_type, 0, 1, value_dim, block->source, value_dim);
-        if (!(block->kernels->max_size(block->source, value_dim) <= most))
+    for (int at = chunk->begin, n; at < chunk->end; at += n) {
+        const void *rows = values_at(chunk, at, &n);
+        n = smaller(smaller(n, chunk->end - at), HEED_DOT);
+        block->kernels->widen_rows(rows, chunk->value_type, chunk->value_ld, n, value_dim, block->source, value_dim);
+        if (!(block->kernels->max_size(block->source, n * value_dim) <= most))
             return false;
     }
     return true;
@@ -216,19 +232,25 @@ static void weight_rows_apart(const struct attention_block *block, int64_t from,
     load_values(block, block->chunk.begin, block->chunk.end);
 }
 
-static void multiply_weights(struct attention_block *block, int64_t from, int rows) {
+/* Whether weights of 0 leave out what rows do not see. */
+static bool hides_values(struct attention_block *block, int rows) {
     struct attention_chunk *chunk = &block->chunk;
+    if (block->begins[rows - 1] == chunk->begin && block->ends[0] == chunk->end)
+        return true;
+    if (!chunk->values_checked) {
+        chunk->values_finite = values_are_finite(block);
+        chunk->values_checked = true;
+    }
+    return chunk->values_finite;
+}
+
+static void multiply_weights(struct attention_block *block, int64_t from, int rows) {
     if (block->begins[0] / HEED_DOT * HEED_DOT >= block->ends[rows - 1]) {
         if (block->plan->keeps_states)
             memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
         return;
     }
-    const bool all_seen = block->begins[rows - 1] == chunk->begin && block->ends[0] == chunk->end;
-    if (!all_seen && !chunk->values_checked) {
-        chunk->values_finite = values_are_finite(block);
-        chunk->values_checked = true;
-    }
-    if (all_seen || chunk->values_finite)
+    if (hides_values(block, rows))
         multiply_seen_values(block, from, rows);
     else
         weight_rows_apart(block, from, rows);
@@ -238,11 +260,11 @@ void heed_block_softmax_dots(struct attention_block *block, int64_t from, int ro
     const struct attention_plan *plan = block->plan;
     const struct heed_dot_weights weights = dot_weights(block, rows);
     const struct heed_merge_rows merge = heed_block_merge(block, from, rows);
-    if (weights.rows.row_max && !plan->keeps_states && weights.first < weights.last) {
+    if (finds_maxima(block, rows) && !plan->keeps_states && hides_values(block, rows)) {
         plan->dots->weigh_values(&(struct heed_dot_values){.weights = weights,
                                                            .merge = merge,
+                                                           .row_max = block->row_max,
                                                            .columns = plan->request->value_dim,
-                                                           .k = weights.last - weights.first,
                                                            .panel_floats = plan->value_panel,
                                                            .b = value_panel(block, weights.first, 0),
                                                            .o = block->output + from * plan->output_ld,

@@ -285,12 +285,15 @@ struct heed_dot_weights {
 };
 
 /* weigh, then merge_rows, then the products of these weights and of values, merged into o, all rows and `columns` columns of it:
- * exponentials of some rows beside the products of others.  Tiles finish, row_max is there, and all rows see the same keys, whole
- * tiles of them; b: their values, from one panel to the next panel_floats apart. */
+ * exponentials of some rows beside the products of others.  Tiles finish; all rows see some keys, from the first of a tile on.
+ * row_max has maxima of the keys whose tiles the first of tile_rows rows sees whole; those of the others are added to it.  b:
+ * values of all keys from there on, up to a multiple of HEED_DOT, finite where any row does not see them, from one panel to the
+ * next panel_floats apart. */
 struct heed_dot_values {
-    struct heed_dot_weights weights;
+    struct heed_dot_weights weights; /* row_max NULL */
     struct heed_merge_rows merge;
-    int64_t columns, k, panel_floats; /* k: how many keys these are */
+    float *row_max;
+    int64_t columns, panel_floats;
     const float *b;
     float *o;
     int64_t ldo;

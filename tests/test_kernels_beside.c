@@ -22,39 +22,56 @@ struct beside_result {
     float *o, max[MOST_ROWS], sum[MOST_ROWS], chunk_max[MOST_ROWS], chunk_sum[MOST_ROWS];
 };
 
-static void maxima_of_lanes(struct beside_case *c) {
+/* Of dots, those of the keys that come in tiles which the first of a tile's rows sees whole. */
+static void maxima_of_lanes(struct beside_case *c, const struct heed_dots *dots) {
     for (int i = 0; i < c->rows * HEED_SUM_LANES; i++) {
         const int row = i / HEED_SUM_LANES, lane = i % HEED_SUM_LANES, begin = c->begins[row] & -HEED_SUM_LANES;
-        const int64_t n = round_up(c->ends[row], HEED_SUM_LANES) - begin - lane;
-        c->row_max[i] =
-            c->begins[row] < c->ends[row] ? max_of(c->scores + row * HEED_CHUNK + begin + lane, n, HEED_SUM_LANES) : NAN;
+        const int end = dots ? c->ends[row / dots->tile_rows * dots->tile_rows] / dots->tile_columns * dots->tile_columns
+                             : (int)round_up(c->ends[row], HEED_SUM_LANES);
+        c->row_max[i] = begin < end ? max_of(c->scores + row * HEED_CHUNK + begin + lane, end - begin - lane, HEED_SUM_LANES) : NAN;
     }
 }
 
-/* whole: all rows see the same keys, whole tiles of them; else it may be so. */
-static void choose_beside(struct beside_case *c, struct rng *rng, bool whole) {
-    const enum fill mode = any_fill(rng);
-    const int step = whole ? HEED_PANEL : rng_range(rng, 0, 3) ? HEED_DOT : 1, steps = HEED_CHUNK / step;
-    const int begin = whole ? (int)rng_range(rng, 0, steps - 1) * step : 0;
-    c->rows = (int)rng_range(rng, 1, MOST_ROWS);
-    c->pairs = !whole && rng_range(rng, 0, 2) == 0;
-    c->columns = rng_range(rng, 1, rng_range(rng, 0, 2) ? MOST_COLUMNS : HEED_PANEL);
-    const int end = (int)rng_range(rng, begin / step + 1, steps) * step;
+/* All rows from the same key on. */
+static void choose_ends(struct beside_case *c, struct rng *rng, int begin, int step) {
+    const int steps = HEED_CHUNK / step;
+    int end = (int)rng_range(rng, begin / step + 1, steps);
     for (int i = 0; i < c->rows; i++) {
         c->begins[i] = begin;
-        c->ends[i] = end;
+        c->ends[i] = end * step;
     }
-    if (!whole && !c->pairs && rng_range(rng, 0, 3) == 0)
+}
+
+/* As on a diagonal, one after another or some together. */
+static void let_ends_rise(struct beside_case *c, struct rng *rng) {
+    const int together = (int)rng_range(rng, 1, 4);
+    for (int i = 1; i < c->rows; i++)
+        c->ends[i] = smaller(HEED_CHUNK, c->ends[i - 1] + (i % together == 0));
+}
+
+/* dots: keys begin with a tile, and if rows end one after another, anything may stand behind a row's end, but values are numbers.
+ */
+static void choose_beside(struct beside_case *c, struct rng *rng, const struct heed_dots *dots) {
+    const enum fill mode = any_fill(rng);
+    c->rows = (int)rng_range(rng, 1, MOST_ROWS);
+    c->pairs = !dots && rng_range(rng, 0, 2) == 0;
+    c->columns = rng_range(rng, 1, rng_range(rng, 0, 2) ? MOST_COLUMNS : HEED_PANEL);
+    const int begin = dots ? (int)rng_range(rng, 0, HEED_CHUNK / HEED_PANEL - 1) * HEED_PANEL : 0;
+    const bool rise = rng_range(rng, 0, 1);
+    choose_ends(c, rng, begin, dots && !rise ? dots->tile_columns : rng_range(rng, 0, 3) ? HEED_DOT : 1);
+    if (rise)
+        let_ends_rise(c, rng);
+    if (!dots && !c->pairs && rng_range(rng, 0, 3) == 0)
         random_ranges(rng, c->rows, HEED_CHUNK, c->begins, c->ends);
     fill(rng, mode, c->scores, WHOLE);
-    for (int i = 0; i < WHOLE; i++)
+    for (int i = 0; i < WHOLE && !dots; i++)
         if (i / HEED_CHUNK < c->rows && (i % HEED_CHUNK < c->begins[i / HEED_CHUNK] || i % HEED_CHUNK >= c->ends[i / HEED_CHUNK]))
             c->scores[i] = -INFINITY;
     if (rng_range(rng, 0, 7) == 0)
         for (int j = 0; j < HEED_CHUNK; j++)
             c->scores[rng_range(rng, 0, c->rows - 1) * HEED_CHUNK + j] = -INFINITY;
-    maxima_of_lanes(c);
-    c->values = new_filled(rng, any_fill(rng), HEED_CHUNK * c->columns);
+    maxima_of_lanes(c, dots);
+    c->values = new_filled(rng, dots && rise ? FILL_NORMAL : any_fill(rng), HEED_CHUNK * c->columns);
     c->o = new_filled(rng, FILL_NORMAL, c->rows * c->columns);
     fill(rng, FILL_NORMAL, c->max, MOST_ROWS);
     fill(rng, FILL_EQUAL, c->sum, MOST_ROWS);
@@ -130,9 +147,6 @@ static struct heed_merge_rows merge_request(const struct beside_case *c, struct 
                                     .take_new = m->take_new};
 }
 
-typedef void computation(const struct heed_kernels *table, const struct beside_case *c, bool at_once, struct rng *rng,
-                         struct beside_result *result);
-
 static void compute_floats(const struct heed_kernels *table, const struct beside_case *c, bool at_once, struct rng *rng,
                            struct beside_result *result) {
     struct beside_memory m = new_memory(c, rng, table->lanes);
@@ -167,7 +181,7 @@ static void compute_floats(const struct heed_kernels *table, const struct beside
 
 /* The values that rows see, as panels of words. */
 static float *arrange_values(const struct beside_case *c, const struct heed_dots *dots, int64_t panel_floats) {
-    const int begin = c->begins[0], end = c->ends[0];
+    const int begin = c->begins[0], end = c->ends[c->rows - 1];
     float *b = new_floats(ceil_div(c->columns, HEED_PANEL) * panel_floats);
     memset(b, 0, (size_t)(ceil_div(c->columns, HEED_PANEL) * panel_floats) * sizeof *b);
     for (int64_t j = 0; j < c->columns; j += HEED_PANEL)
@@ -176,16 +190,17 @@ static float *arrange_values(const struct beside_case *c, const struct heed_dots
     return b;
 }
 
-/* The chunk's outputs apart, then merged. */
+/* The chunk's outputs apart, then merged; weights of 0 hide what a row does not see. */
 static void merge_apart(const struct heed_kernels *table, const struct heed_dot_values *all) {
     const struct heed_dots *dots = table->pairs;
     const int rows = all->weights.rows.rows;
+    const int64_t k = round_up(all->weights.last, HEED_DOT) - all->weights.first;
     float *apart = new_floats(rows * all->ldo);
     for (int i = 0; i < rows; i += dots->tile_rows)
         for (int64_t j = 0; j < all->columns; j += dots->tile_columns)
             dots->tile(&(struct heed_dot_tile){.rows = smaller(dots->tile_rows, rows - i),
                                                .columns = (int)min_i64(dots->tile_columns, all->columns - j),
-                                               .k = all->k,
+                                               .k = k,
                                                .a = all->weights.rows.s + i * HEED_CHUNK + all->weights.first / dots->elements,
                                                .lda = HEED_CHUNK,
                                                .a_in_rows = true,
@@ -199,23 +214,25 @@ static void merge_apart(const struct heed_kernels *table, const struct heed_dot_
 
 static void compute_words(const struct heed_kernels *table, const struct beside_case *c, bool at_once, struct rng *rng,
                           struct beside_result *result) {
-    const int begin = c->begins[0], end = c->ends[0];
-    const int64_t panel_floats = (end - begin) * HEED_PANEL / table->pairs->elements;
+    const int begin = c->begins[0], end = c->ends[c->rows - 1];
+    const int64_t panel_floats = round_up(end - begin, HEED_DOT) * HEED_PANEL / table->pairs->elements;
+    float row_max[MOST_ROWS * HEED_SUM_LANES];
+    memcpy(row_max, c->row_max, sizeof row_max);
     struct beside_memory m = new_memory(c, rng, HEED_PANEL);
     float *b = arrange_values(c, table->pairs, panel_floats);
     struct heed_dot_values all = {.weights = {.rows = exp_request(c, &m), .first = begin, .last = end},
                                   .merge = merge_request(c, &m),
+                                  .row_max = row_max,
                                   .columns = c->columns,
-                                  .k = end - begin,
                                   .panel_floats = panel_floats,
                                   .b = b,
                                   .o = m.o.data,
                                   .ldo = m.o.size[3]};
     const struct flushing before = flush_begin();
+    all.weights.rows.row_max = NULL;
     if (at_once) {
         table->pairs->weigh_values(&all);
     } else {
-        all.weights.rows.row_max = NULL;
         table->pairs->weigh(&all.weights);
         table->merge_rows(&all.merge);
         merge_apart(table, &all);
@@ -225,16 +242,17 @@ static void compute_words(const struct heed_kernels *table, const struct beside_
     take_results(&m, c, result);
 }
 
-static void check_beside(const struct heed_kernels *table, struct rng *rng, computation *compute, bool whole, const char *name) {
+static void check_beside(const struct heed_kernels *table, struct rng *rng, const struct heed_dots *dots, const char *name) {
+
     static struct beside_case c;
     static struct beside_result got, want;
-    choose_beside(&c, rng, whole);
+    choose_beside(&c, rng, dots);
     got.o = new_floats(c.rows * c.columns);
     want.o = new_floats(c.rows * c.columns);
     describe(name, table->name, "%d x %lld, pairs %d, keys %d-%d to %d-%d", c.rows, (long long)c.columns, c.pairs, c.begins[0],
              c.ends[0], c.begins[c.rows - 1], c.ends[c.rows - 1]);
-    compute(table, &c, true, rng, &got);
-    compute(table, &c, false, rng, &want);
+    for (int at_once = 0; at_once < 2; at_once++)
+        (dots ? compute_words : compute_floats)(table, &c, at_once, rng, at_once ? &got : &want);
     for (int i = 0; i < c.rows; i++) { /* a maximum's zero may have either sign, and a NaN be none: the sum tells */
         must(compare(ANY_NAN, got.chunk_sum + i, want.chunk_sum + i, 1, 1));
         must(compare(ANY_NAN, got.sum + i, want.sum + i, 1, 1));
@@ -250,7 +268,7 @@ static void check_beside(const struct heed_kernels *table, struct rng *rng, comp
 START_TEST(test_softmax_values) {
     struct rng rng = rng_for("softmax_values", 0);
     for (int64_t repeat = 0; repeat < test_count(600); repeat++)
-        check_beside(heed_kernels_usable(_i), &rng, compute_floats, false, "softmax_values");
+        check_beside(heed_kernels_usable(_i), &rng, NULL, "softmax_values");
 }
 END_TEST
 
@@ -258,7 +276,7 @@ START_TEST(test_weigh_values) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("weigh_values", 0);
     for (int64_t repeat = 0; table->pairs && repeat < test_count(600); repeat++)
-        check_beside(table, &rng, compute_words, true, "weigh_values of pairs");
+        check_beside(table, &rng, table->pairs, "weigh_values of pairs");
 }
 END_TEST
 

@@ -69,7 +69,7 @@ static void pair_tile(const struct heed_dot_tile *tile) {
 }
 
 /* A tile's products, with exponentials beside as far as there are any: two steps for each turn, so that beside 64 columns the
- * weights of as many rows are made.  Turns and steps come out even, for keys come in whole tiles. */
+ * weights of as many rows are made. */
 INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, const float *b,
                                  int64_t words, struct exp_beside *beside) {
     struct tile_rows at;
@@ -80,7 +80,7 @@ INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TIL
     NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
         tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         tile_rows_pin(rows, &at);
-        exp_beside_step(true, false, beside, &place);
+        exp_beside_step(true, true, beside, &place);
         tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         tile_rows_pin(rows, &at);
         PIN(ldb);
@@ -101,10 +101,11 @@ INLINE void pair_values_body(const int rows, const int vectors, const struct hee
     NO_UNROLL while (row < end) {
         vf acc[TILE_ROWS][TILE_VECTORS];
         const float *weights = all->weights.rows.s + row * HEED_CHUNK + all->weights.first / 2;
+        const int64_t keys = round_up(all->weights.rows.ends[row + rows - 1], HEED_DOT) - all->weights.first;
         if (exp && column == from)
             exp_beside_begin(&beside, row + rows, smaller(row + 2 * rows, exp->rows));
         tile_zero(rows, vectors, acc);
-        pair_multiply_beside(rows, vectors, acc, weights, all->b + column / HEED_PANEL * all->panel_floats, all->k / 2, &beside);
+        pair_multiply_beside(rows, vectors, acc, weights, all->b + column / HEED_PANEL * all->panel_floats, keys / 2, &beside);
         tile_merge(rows, vectors, acc, all->o + row * all->ldo + column, all->ldo, all->merge.keep_old + row,
                    all->merge.take_new + row);
         column += HEED_PANEL;
@@ -133,14 +134,38 @@ static void pair_columns(const struct heed_dot_values *all, int64_t from, int64_
         shapes[rest - 1][vectors - 1](all, rows - rest, rows, from, to, NULL);
 }
 
+/* Of a tile's rows, keys that not all of them see: -inf where a row does not, as far as weights are made, and their maxima. */
+static void pair_hide(const struct heed_dot_values *all, int row, int rows) {
+    const struct heed_exp_rows *block = &all->weights.rows;
+    const int first = all->weights.first, whole = larger(first, block->ends[row] / TILE_COLUMNS * TILE_COLUMNS);
+    const int last = (int)round_up(block->ends[row + rows - 1], HEED_DOT);
+    const vf hidden = v_set1(-INFINITY);
+    for (int i = row; whole < last && i < row + rows; i++) {
+        float *s = block->s + i * HEED_CHUNK, *row_max = all->row_max + i * HEED_SUM_LANES;
+        vf max = whole > first ? v_load(row_max) : hidden;
+        for (int at = whole; at < last; at += VF_LANES) {
+            const vf z = v_keep_first(v_load(s + at), block->ends[i] - at, hidden);
+            v_store(s + at, z);
+            max = v_max(z, max);
+        }
+        v_store(row_max, max);
+    }
+}
+
 static void pair_weigh_values(const struct heed_dot_values *all) {
     struct heed_dot_weights first = all->weights;
+    const int rows = first.rows.rows;
     const int64_t wide = all->columns / HEED_PANEL * HEED_PANEL, left = (all->columns - wide + VF_LANES - 1) / VF_LANES;
     const bool beside = !all->weights.scales;
-    exp_maxima(&all->weights.rows);
+    for (int row = 0; row < rows; row += TILE_ROWS)
+        pair_hide(all, row, smaller(TILE_ROWS, rows - row));
+    first.rows.row_max = all->row_max;
+    exp_maxima(&first.rows);
     merge_maxima(&all->merge);
-    if (beside)
-        first.rows.rows = smaller(TILE_ROWS, first.rows.rows);
+    if (beside) {
+        first.rows.rows = smaller(TILE_ROWS, rows);
+        first.last = first.rows.ends[first.rows.rows - 1];
+    }
     dot_weigh(&first);
     pair_columns(all, 0, wide, TILE_VECTORS, beside ? &all->weights.rows : NULL);
     pair_columns(all, wide, all->columns, (int)left, beside && wide == 0 ? &all->weights.rows : NULL);

@@ -24,7 +24,7 @@ struct exp_place {
 struct exp_beside {
     const struct heed_exp_rows *block;
     struct exp_place place;
-    int begin, end; /* of all rows, whole steps */
+    int begin, end; /* of these rows, whole steps */
     float sums[HEED_SUM_LANES] __attribute__((aligned(64)));
 };
 
@@ -36,13 +36,13 @@ INLINE void exp_beside_open(const struct exp_beside *beside, struct exp_place *p
     exp_fetch(beside->block, place->row);
 }
 
-/* Rows [row, end), which see the same keys. */
+/* Rows [row, end), which see the same keys; in words, what some of them do not see has scores of -inf. */
 INLINE void exp_beside_begin(struct exp_beside *beside, int row, int end) {
     beside->place.left = 0;
     if (row >= end)
         return;
     beside->begin = beside->block->begins[row];
-    beside->end = beside->block->ends[row];
+    beside->end = (int)round_up(beside->block->ends[end - 1], EXP_STEP);
     beside->place.left = (end - row) * (beside->end - beside->begin) / EXP_STEP;
     beside->place.row = row;
     exp_beside_open(beside, &beside->place);
