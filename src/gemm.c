@@ -258,7 +258,9 @@ static void load_rows_of_a(struct gemm_block *block, float *scratch) {
     const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
     block->rows_of_a = heed_gemm_widens_rows(run) ? scratch : rows;
     block->lda = heed_gemm_widens_rows(run) ? workspace_round(request->k) : request->lda;
-    if (run->pairs)
+    if (heed_gemm_thin_words(request, run->kernels))
+        run->kernels->pairs->load_a(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
+    else if (run->pairs)
         run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, block->lda);
     else if (heed_gemm_widens_rows(run))
         run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);

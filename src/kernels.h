@@ -333,6 +333,9 @@ struct heed_dots {
     void (*tile)(const struct heed_dot_tile *tile);
     void (*weigh)(const struct heed_dot_weights *weights);
     void (*weigh_values)(const struct heed_dot_values *values); /* where tiles finish */
+    /* Where tiles finish: as that of the table, of one panel of bf16, and in pairs, but a is rows as load_a has them.  Nothing
+     * continues; HEED_PANEL columns. */
+    void (*thin_product)(const struct heed_thin_product *product);
 };
 
 /* NULL: there are none. */

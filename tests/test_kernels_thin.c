@@ -135,6 +135,64 @@ static void check_thin_product(const struct heed_kernels *table, struct rng *rng
         free(all[i]);
 }
 
+/* As rows of dots have it, and b a panel of bf16. */
+static void compute_words(const struct heed_dots *dots, const struct thin_case *t, struct rng *rng, float *got) {
+    const int64_t words = round_up(t->k, HEED_DOT) / dots->elements, panel = HEED_PANEL / 2;
+    float *rows = new_floats(t->rows * words), *bits = new_floats(t->k * panel);
+    flush(t, true);
+    dots->load_a(t->a, HEED_F32, t->k, t->rows, t->k, rows, words);
+    for (int64_t i = 0; i < t->k * HEED_PANEL; i++) {
+        const uint16_t half = half_of(HEED_BF16, t->b[i]);
+        memcpy((char *)bits + i * (int64_t)sizeof half, &half, sizeof half);
+    }
+    struct tensor a = matrix(t->rows, words, words + rng_range(rng, 0, 3), any_placement(rng), rows);
+    struct tensor b = matrix(t->k, panel, panel, any_placement(rng), bits);
+    struct tensor c = matrix(t->rows, HEED_PANEL, HEED_PANEL + rng_range(rng, 0, 3), any_placement(rng), t->c);
+    dots->thin_product(&(struct heed_thin_product){.rows = t->rows,
+                                                   .columns = HEED_PANEL,
+                                                   .k = t->k,
+                                                   .a = a.data,
+                                                   .lda = a.stride[2],
+                                                   .b = b.data,
+                                                   .type = HEED_BF16,
+                                                   .ldb = HEED_PANEL,
+                                                   .c = c.data,
+                                                   .ldc = c.stride[2],
+                                                   .pairs = true,
+                                                   .fetch_once = rng_range(rng, 0, 1)});
+    flush(t, false);
+    must(tensor_take(&c, got));
+    must(tensor_unchanged(&a));
+    must(tensor_unchanged(&b));
+    tensor_free(&a);
+    tensor_free(&b);
+    tensor_free(&c);
+    free(rows);
+    free(bits);
+}
+
+static void check_thin_words(const struct heed_kernels *table, struct rng *rng) {
+    const enum fill mode = any_fill(rng);
+    const int rows = (int)rng_range(rng, 1, 70);
+    const int64_t k = rng_range(rng, 1, rng_range(rng, 0, 2) ? 270 : 20);
+    struct thin_case t = {.pairs = true, .rows = rows, .columns = HEED_PANEL, .k = k, .ldb = HEED_PANEL};
+    t.a = new_filled(rng, mode, rows * k);
+    t.b = new_filled(rng, mode, k * HEED_PANEL);
+    t.c = new_filled(rng, mode, rows * HEED_PANEL);
+    round_floats(HEED_BF16, t.a, rows * k);
+    round_floats(HEED_BF16, t.b, k * HEED_PANEL);
+    float *got = new_floats(rows * HEED_PANEL), *want = new_floats(rows * HEED_PANEL);
+    describe("thin_product of words", table->name, "%d rows, k %lld, %s", rows, (long long)k, fill_name(mode));
+    compute_words(table->pairs, &t, rng, got);
+    compute_product(scalar_kernels(), &t, rng, want);
+    must(compare(ANY_NAN, got, want, rows, HEED_PANEL));
+    for (int i = 0; i < rows; i++)
+        must_be_chain(&t, i, i % HEED_PANEL, got[i * HEED_PANEL + i % HEED_PANEL]);
+    float *const all[] = {t.a, t.b, t.c, got, want};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
 START_TEST(test_thin_product) {
     static const int64_t depths[] = {1, 3, 16, 64, 80, 127, 128, 257};
     const struct heed_kernels *table = heed_kernels_usable(_i);
@@ -147,4 +205,15 @@ START_TEST(test_thin_product) {
 }
 END_TEST
 
-void add_thin_tests(TCase *tests, int tables) { tcase_add_loop_test(tests, test_thin_product, 0, tables); }
+START_TEST(test_thin_words) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("thin_words", 0);
+    for (int64_t repeat = 0; table->pairs && repeat < test_count(300); repeat++)
+        check_thin_words(table, &rng);
+}
+END_TEST
+
+void add_thin_tests(TCase *tests, int tables) {
+    tcase_add_loop_test(tests, test_thin_product, 0, tables);
+    tcase_add_loop_test(tests, test_thin_words, 0, tables);
+}
