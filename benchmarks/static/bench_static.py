@@ -50,6 +50,7 @@ KERNELS_OF = {"neon": {kernel: which for kernel, which in KERNELS.items() if ker
     "pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma),
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),
+    "pair_thin": (r"word_rows_\d+", Instruction.is_fma),
 }}
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
 BOUNDS_HEAD = """\
