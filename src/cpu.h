@@ -19,10 +19,13 @@ unsigned heed_cpu_features(void);
 /* Of these, what does not pay (cpu_policy.h): tables that need it are not the first choice. */
 unsigned heed_cpu_costly(void);
 
-/* Whether memory comes fastest if its lines are fetched into L1 alone, and not into L2 before (cpu_policy.h). */
-bool heed_cpu_fetches_once(void);
-/* Whether bytes and halves of them become floats fastest by a power of two that they are added to (cpu_policy.h). */
-bool heed_cpu_raises_weights(void);
+/* What is quicker on this processor than on others (cpu_policy.h). */
+enum {
+    HEED_CPU_FETCHES_ONCE = 1 << 0,   /* to fetch lines of memory into L1 alone, and not into L2 before */
+    HEED_CPU_RAISES_WEIGHTS = 1 << 1, /* to make floats of bytes, and halves of them, by a power of two that they are added to */
+    HEED_CPU_PACKS_FOR_FEW = 1 << 2   /* to pack b from afar for as few as 13 rows of a, and not to read its rows in place */
+};
+unsigned heed_cpu_traits(void);
 
 /* The features in words: "avx2 fma", "" if none. */
 const char *heed_cpu_feature_names(void);

@@ -8,8 +8,7 @@
 unsigned heed_x86_costly(unsigned family, unsigned model, const char *brand);
 /* Whether that needs the brand, which takes three more CPUIDs. */
 bool heed_x86_costly_by_brand(unsigned family, unsigned model);
-/* What heed_cpu_fetches_once and heed_cpu_raises_weights say of an x86 processor. */
-bool heed_x86_fetches_once(unsigned family);
-bool heed_x86_raises_weights(unsigned family);
+/* What heed_cpu_traits says of one with AVX-512. */
+unsigned heed_x86_traits(unsigned family);
 
 #endif

@@ -46,7 +46,7 @@ struct gemm_block {
 static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
     const struct heed_gemm *request = run->request;
     return !request->transpose_b && request->b_type == HEED_F32 && !run->pairs && columns % run->kernels->lanes == 0 &&
-           rows <= GEMM_DIRECT_ROWS;
+           rows <= heed_gemm_direct_rows();
 }
 
 /* Of a block's k, what the factors have. */

@@ -2,6 +2,7 @@
 #include "gemm_plan.h"
 
 #include "cache_sizes.h"
+#include "cpu.h"
 #include "internal.h"
 #include "schedule.h"
 #include "types.h"
@@ -50,6 +51,8 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
 static bool takes_b_as_packed(const struct gemm_run *run) {
     return run->request->packed_b && run->request->b_type == HEED_F32 && !run->pairs;
 }
+
+int64_t heed_gemm_direct_rows(void) { return heed_cpu_traits() & HEED_CPU_PACKS_FOR_FEW ? HEED_GEMM_FEW_ROWS : 24; }
 
 /* The first tile of each column packs b for those under it: with 64 rows of a and 768 x 768 products take 0.94 of the time of a
  * pass of its own, of AVX2 0.93, with 16 rows less than 0.9 of that in place.  From further away than about L2 the tile waits for
@@ -104,8 +107,8 @@ static int64_t plan_block_rows(const struct gemm_run *run) {
 
 static int64_t plan_block_columns(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
-    const bool wide = run->task_rows <= GEMM_DIRECT_ROWS && !run->tiles_pack_b && !request->packed_b && !request->transpose_b &&
-                      request->b_type == HEED_F32 && !run->pairs;
+    const bool wide = run->task_rows <= heed_gemm_direct_rows() && !run->tiles_pack_b && !request->packed_b &&
+                      !request->transpose_b && request->b_type == HEED_F32 && !run->pairs;
     return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
 }
 

@@ -4,9 +4,8 @@
 
 #include "gemm.h"
 
-enum {
-    GEMM_DIRECT_ROWS = 24 /* up to so many rows, packing b costs more than reading it in place, unless tiles do both at once */
-};
+/* Up to so many rows, packing b costs more than reading it in place, unless tiles do both at once. */
+int64_t heed_gemm_direct_rows(void);
 
 struct gemm_run {
     const struct heed_gemm *request;

@@ -75,8 +75,8 @@ static void multiply_blocks(const struct heed_gemm *request, const struct heed_k
                                        .lda = c->lda,
                                        .type = request->b_type,
                                        .c = c->sums,
-                                       .fetch_once = heed_cpu_fetches_once(),
-                                       .raises = heed_cpu_raises_weights()};
+                                       .fetch_once = heed_cpu_traits() & HEED_CPU_FETCHES_ONCE,
+                                       .raises = heed_cpu_traits() & HEED_CPU_RAISES_WEIGHTS};
     if (request->packed_b) {
         product.packed = heed_gemm_packed_at(request, c->column, 0);
     } else {
@@ -102,7 +102,7 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
                                         .continues = done > 0,
                                         .far = is_far(request),
                                         .exact = !request->packed_b,
-                                        .fetch_once = heed_cpu_fetches_once()};
+                                        .fetch_once = heed_cpu_traits() & HEED_CPU_FETCHES_ONCE};
     if (request->packed_b) {
         product.columns = HEED_PANEL;
         product.b = heed_gemm_packed_at(request, c->column, 0);

@@ -180,7 +180,7 @@ struct heed_softmax_values {
  * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
  * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
  * pairs: a is pairs, along rows, of p; so are elements of b taken, not rounded: they must be bf16 as they are.  far: b is beyond
- * L2.  fetch_once: what is ahead goes into L1 alone where that is quicker, which heed_cpu_fetches_once says. */
+ * L2.  fetch_once: what is ahead goes into L1 alone where that is quicker, which HEED_CPU_FETCHES_ONCE says. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -199,8 +199,8 @@ struct heed_thin_product {
 
 /* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], for all j < HEED_PANEL, the leading dimension of c.  b is a
  * panel that pack_blocks made or, if packed is NULL, what it is made of; k is a multiple of TYPE_BLOCK, and not 0.  What follows
- * the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched.  fetch_once: as above; raises: as
- * heed_cpu_raises_weights says. */
+ * the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched.  fetch_once: as above; raises:
+ * HEED_CPU_RAISES_WEIGHTS. */
 struct heed_thin_blocks {
     int rows, columns;
     int64_t k;

@@ -176,35 +176,35 @@ START_TEST(test_dispatch_policy) {
     static const struct {
         unsigned family, model;
         const char *brand;
-        bool pays, pairs_pay, fetches_once, raises;
+        bool pays, pairs_pay;
+        unsigned traits;
     } cpus[] = {
-        {6, 85, "Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", true, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz", true, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) Gold 5120 CPU @ 2.20GHz", false, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz", true, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", false, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", true, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) Gold 5320H CPU @ 2.40GHz", true, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", false, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) Bronze 3104 CPU @ 1.70GHz", false, true, false, true},
-        {6, 85, "Intel(R) Xeon(R) D-2146NT CPU @ 2.30GHz", false, true, false, true},
-        {6, 85, "Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", true, true, false, true},
-        {6, 85, "Intel Xeon Processor (Skylake, IBRS)", true, true, false, true},
-        {6, 85, "", true, true, false, true},
-        {6, 106, "Intel(R) Xeon(R) Silver 4310 CPU @ 2.10GHz", true, false, false, true},
-        {6, 140, "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", true, false, false, true},
-        {6, 85, "Intel(R) Xeon(R) Gold 6328HL CPU @ 2.80GHz", true, true, false, true},
-        {6, 143, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", true, false, false, true},
-        {6, 207, "Intel(R) Xeon(R) Processor", true, false, false, true},
-        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, false, false},
-        {26, 2, "AMD EPYC 9755 128-Core Processor", true, true, true, false},
+        {6, 85, "Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Gold 5120 CPU @ 2.20GHz", false, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", false, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Gold 5320H CPU @ 2.40GHz", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", false, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Bronze 3104 CPU @ 1.70GHz", false, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) D-2146NT CPU @ 2.30GHz", false, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel Xeon Processor (Skylake, IBRS)", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 106, "Intel(R) Xeon(R) Silver 4310 CPU @ 2.10GHz", true, false, HEED_CPU_RAISES_WEIGHTS},
+        {6, 140, "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", true, false, HEED_CPU_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Gold 6328HL CPU @ 2.80GHz", true, true, HEED_CPU_RAISES_WEIGHTS},
+        {6, 143, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", true, false, HEED_CPU_RAISES_WEIGHTS},
+        {6, 207, "Intel(R) Xeon(R) Processor", true, false, HEED_CPU_RAISES_WEIGHTS},
+        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, 0},
+        {26, 2, "AMD EPYC 9755 128-Core Processor", true, true, HEED_CPU_FETCHES_ONCE | HEED_CPU_PACKS_FOR_FEW},
     };
     for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
         const unsigned costly = heed_x86_costly(cpus[i].family, cpus[i].model, cpus[i].brand);
         ck_assert_msg(!(costly & HEED_CPU_AVX512) == cpus[i].pays, "%s", cpus[i].brand);
         ck_assert_msg(!(costly & HEED_CPU_AVX512_BF16) == cpus[i].pairs_pay, "%s: pairs", cpus[i].brand);
-        ck_assert_msg(heed_x86_fetches_once(cpus[i].family) == cpus[i].fetches_once, "%s: fetches", cpus[i].brand);
-        ck_assert_msg(heed_x86_raises_weights(cpus[i].family) == cpus[i].raises, "%s: raises", cpus[i].brand);
+        ck_assert_msg(heed_x86_traits(cpus[i].family) == cpus[i].traits, "%s: traits", cpus[i].brand);
     }
 }
 END_TEST

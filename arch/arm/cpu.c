@@ -11,9 +11,7 @@ unsigned heed_cpu_features(void) { return HEED_CPU_FMA | (getauxval(AT_HWCAP) & 
 
 unsigned heed_cpu_costly(void) { return 0; }
 
-bool heed_cpu_fetches_once(void) { return false; }
-
-bool heed_cpu_raises_weights(void) { return false; }
+unsigned heed_cpu_traits(void) { return 0; }
 
 const char *heed_cpu_feature_names(void) { return heed_cpu_features() & HEED_CPU_NEON ? "neon fma" : "fma"; }
 

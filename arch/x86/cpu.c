@@ -60,7 +60,7 @@ static struct words look(void) {
 #endif
 
 /* What is known of the processor, in one word. */
-enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16, FETCHES_ONCE = 1 << 17, RAISES_WEIGHTS = 1 << 18 };
+enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16, TRAITS_SHIFT = 17 };
 
 /* The policy for a processor with AVX-512. */
 static unsigned policy(unsigned signature, unsigned features) {
@@ -70,8 +70,7 @@ static unsigned policy(unsigned signature, unsigned features) {
     for (unsigned i = 0; heed_x86_costly_by_brand(family, model) && i < 3; i++)
         __cpuid(0x80000002 + i, brand[4 * i], brand[4 * i + 1], brand[4 * i + 2], brand[4 * i + 3]);
     const unsigned costly = heed_x86_costly(family, model, (const char *)brand) & features;
-    return costly << COSTLY_SHIFT | (heed_x86_fetches_once(family) ? FETCHES_ONCE : 0) |
-           (heed_x86_raises_weights(family) ? RAISES_WEIGHTS : 0);
+    return costly << COSTLY_SHIFT | heed_x86_traits(family) << TRAITS_SHIFT;
 }
 
 enum {
@@ -110,9 +109,7 @@ unsigned heed_cpu_features(void) { return known() & FEATURES; }
 
 unsigned heed_cpu_costly(void) { return known() >> COSTLY_SHIFT & FEATURES; }
 
-bool heed_cpu_fetches_once(void) { return known() & FETCHES_ONCE; }
-
-bool heed_cpu_raises_weights(void) { return known() & RAISES_WEIGHTS; }
+unsigned heed_cpu_traits(void) { return known() >> TRAITS_SHIFT; }
 
 const char *heed_cpu_feature_names(void) {
     static const char *const names[] = {"",
