@@ -27,22 +27,6 @@ enum {
     STRIP_TILES = 16
 };
 
-struct dots_run {
-    const struct heed_gemm *request;
-    const struct heed_epilogue *epilogue;
-    const struct heed_exec *exec;
-    const struct heed_kernels *kernels;
-    const struct heed_dots *dots;
-    int workers;
-    int64_t k, block_k, block_rows, block_columns; /* k: rounded up to HEED_DOT */
-    int64_t row, rows;                             /* of the block of a that is arranged now */
-    int64_t task_rows, task_columns, column_tasks;
-    /* A worker's workspace: a block of b, sums, what b's panel is made of. */
-    int64_t ld_sums; /* a line more than columns: rows of sums in different sets of L1 */
-    int64_t panel_floats, sums_at, source_at, worker_floats;
-    float *a, *workspace;
-};
-
 /* Columns [column, column + columns), p in [start, start + k), where b is arranged; sums are those of `rows` rows from `row` on. */
 struct dots_block {
     const struct dots_run *run;
@@ -93,8 +77,8 @@ static void plan_blocks(struct dots_run *run) {
     run->block_rows = min_i64(request->m, max_i64(BLOCK_ROWS_LEAST, round_up(A_FLOATS / row_floats(run), LOAD_ROWS)));
 }
 
-static struct dots_run plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
-                            const struct heed_kernels *kernels) {
+struct dots_run heed_gemm_dots_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
+                                    const struct heed_exec *exec, const struct heed_kernels *kernels) {
     struct dots_run run = {.request = request,
                            .epilogue = epilogue,
                            .exec = exec,
@@ -255,24 +239,23 @@ static bool multiply(void *context, int64_t task, int worker) {
     return multiply_columns(&block, min_i64(run->request->n, column + run->task_columns));
 }
 
-int64_t heed_gemm_dots_floats(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels) {
-    const struct dots_run run = plan(request, NULL, exec, kernels);
-    if (row_floats(&run) > INT64_MAX >> 12) /* many of them might overflow, and no machine has the memory for one */
+int64_t heed_gemm_dots_floats(const struct dots_run *run) {
+    if (row_floats(run) > INT64_MAX >> 12) /* many of them might overflow, and no machine has the memory for one */
         return INT64_MAX / HEED_WORKSPACE_ALIGN;
-    return a_floats(&run) + run.workers * run.worker_floats;
+    return a_floats(run) + run->workers * run->worker_floats;
 }
 
-enum heed_status heed_gemm_dots(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
-                                const struct heed_kernels *kernels, float *workspace) {
-    struct dots_run run = plan(request, epilogue, exec, kernels);
+enum heed_status heed_gemm_dots(struct dots_run *run, float *workspace) {
+    const int64_t m = run->request->m;
     enum heed_status status = HEED_OK;
-    run.a = workspace;
-    run.workspace = workspace + a_floats(&run);
-    for (run.row = 0; run.row < request->m && status == HEED_OK; run.row += run.rows) {
-        run.rows = min_i64(run.block_rows, request->m - run.row);
-        status = heed_schedule_run(exec, run.workers, ceil_div(run.rows, LOAD_ROWS), load_rows, &run);
+    run->a = workspace;
+    run->workspace = workspace + a_floats(run);
+    for (run->row = 0; run->row < m && status == HEED_OK; run->row += run->rows) {
+        run->rows = min_i64(run->block_rows, m - run->row);
+        status = heed_schedule_run(run->exec, run->workers, ceil_div(run->rows, LOAD_ROWS), load_rows, run);
         if (status == HEED_OK)
-            status = heed_schedule_run(exec, run.workers, ceil_div(run.rows, run.task_rows) * run.column_tasks, multiply, &run);
+            status =
+                heed_schedule_run(run->exec, run->workers, ceil_div(run->rows, run->task_rows) * run->column_tasks, multiply, run);
     }
     return status;
 }

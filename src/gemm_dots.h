@@ -1,12 +1,30 @@
-/* Products of a kind for which the table has dots (heed_kernels_dots), of factors that there are (heed_gemm_reads_ab).  Floats of
- * workspace, and the product in it. */
+/* Products of a kind for which the table has dots (heed_kernels_dots), of factors that there are (heed_gemm_reads_ab). */
 #ifndef HEED_GEMM_DOTS_H
 #define HEED_GEMM_DOTS_H
 
 #include "gemm.h"
 
-int64_t heed_gemm_dots_floats(const struct heed_gemm *request, const struct heed_exec *exec, const struct heed_kernels *kernels);
-enum heed_status heed_gemm_dots(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
-                                const struct heed_kernels *kernels, float *workspace);
+/* How such a product is cut, and what it works in. */
+struct dots_run {
+    const struct heed_gemm *request;
+    const struct heed_epilogue *epilogue;
+    const struct heed_exec *exec;
+    const struct heed_kernels *kernels;
+    const struct heed_dots *dots;
+    int workers;
+    int64_t k, block_k, block_rows, block_columns; /* k: rounded up to HEED_DOT */
+    int64_t row, rows;                             /* of the block of a that is arranged now */
+    int64_t task_rows, task_columns, column_tasks;
+    /* A worker's workspace: a block of b, sums, what b's panel is made of. */
+    int64_t ld_sums; /* a line more than columns: rows of sums in different sets of L1 */
+    int64_t panel_floats, sums_at, source_at, worker_floats;
+    float *a, *workspace;
+};
+
+/* Without workspace; floats of it; and the product in it. */
+struct dots_run heed_gemm_dots_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
+                                    const struct heed_exec *exec, const struct heed_kernels *kernels);
+int64_t heed_gemm_dots_floats(const struct dots_run *run);
+enum heed_status heed_gemm_dots(struct dots_run *run, float *workspace);
 
 #endif

@@ -43,7 +43,7 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
     run->task_columns = task_panels * HEED_PANEL;
     run->column_tasks = ceil_div(panels, task_panels);
     const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
-    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? 48 : 1), tile_rows));
+    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? HEED_GEMM_TASK_ROWS : 1), tile_rows));
     return ceil_div(m, run->task_rows) * run->column_tasks;
 }
 

@@ -12,8 +12,8 @@
 #include "schedule.h"
 #include "types.h"
 
-enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32, PLAIN_FAR = 4, WORD_ROWS = 32, FAR_WORD_ROWS = 64 };
-_Static_assert(FAR_WORD_ROWS *HEED_PANEL <= HEED_GEMM_THIN_FLOATS, "their sums");
+enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32, PLAIN_FAR = 4, WORD_ROWS = 32, FAR_WORD_ROWS = HEED_GEMM_TASK_ROWS };
+_Static_assert((int)FAR_WORD_ROWS *HEED_PANEL <= HEED_GEMM_THIN_FLOATS, "their sums");
 
 /* Whether b is larger than L2 so many times. */
 static bool exceeds_l2(const struct heed_gemm *request, int64_t times) {
@@ -31,7 +31,7 @@ static bool is_far(const struct heed_gemm *request) { return exceeds_l2(request,
 /* Of packed floats from memory, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
  * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and
  * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere.  Words of bf16 from memory: 16 rows 0.52, 32 rows 0.66,
- * 64 rows 0.84; of 384 x 384 16 rows 0.82, 32 rows 0.92, 64 rows 1.02, and of 16 x 16 16 rows 1.36 (Zen 5). */
+ * 48 rows 0.77; of 384 x 384 16 rows 0.82, 32 rows 0.92, 64 rows 1.02, and of 16 x 16 16 rows 1.36 (Zen 5). */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (heed_gemm_thin_words(request, kernels) && request->n >= HEED_PANEL && request->k >= HEED_PANEL)
         return is_far(request) ? FAR_WORD_ROWS : WORD_ROWS;

@@ -2,6 +2,7 @@
 #include "cache_sizes.h"
 #include "harness.h"
 #include "internal.h"
+#include "stored.h"
 #include "suites.h"
 
 #include <stdio.h>
@@ -96,6 +97,45 @@ static void check_gemm(int64_t m, const float *x, const struct heed_exec *exec, 
     free(panels);
 }
 
+/* Rows that may wait for packed bf16, by as many threads as there are panels, or more. */
+static void check_pairs(int64_t m, const float *x, const struct heed_exec *exec) {
+    enum { FEW_N = 2 * HEED_PANEL + 1, FEW_K = 131 };
+    float *want = new_floats(m * FEW_N), *got = new_floats(m * FEW_N);
+    uint16_t *b = malloc(sizeof *b * FEW_K * FEW_N), *panels = malloc(sizeof *b * FEW_K * 3 * HEED_PANEL);
+    for (int64_t i = 0; i < FEW_K * FEW_N; i++)
+        b[i] = half_of(HEED_BF16, x[i]);
+    struct heed_gemm gemm = {.m = m, .n = FEW_N, .k = FEW_K, .alpha = 1, .b_type = HEED_BF16, .compute = HEED_COMPUTE_BF16};
+    gemm.a = x, gemm.lda = FEW_K;
+    gemm.b = b, gemm.ldb = FEW_N;
+    gemm.c = want, gemm.ldc = FEW_N;
+    ck_assert_int_eq(heed_gemm(&gemm, &(struct heed_exec){.isa = "scalar", .threads = 1}), HEED_OK);
+    ck_assert_int_eq(heed_gemm_pack_b(&gemm, panels, exec), HEED_OK);
+    gemm.packed_b = panels;
+    gemm.c = got;
+    for (int i = 0; i < SIZES; i++) {
+        heed_cache_sizes_set(believed[i], 0);
+        memset(got, 0xff, (size_t)(m * FEW_N) * sizeof *got);
+        ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
+        must_be_same("gemm in pairs", exec, &believed[i], got, want, m, FEW_N);
+    }
+    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
+    free(want);
+    free(got);
+    free(b);
+    free(panels);
+}
+
+START_TEST(test_cache_sizes_and_few_pairs) {
+    static const int64_t rows[] = {1, 12, 13, 32, 33, 48, 49, 64, 65};
+    struct rng rng = rng_for("few_pairs", _i);
+    float *x = new_filled(&rng, FILL_NORMAL, 65 * 131 + 129 * 131);
+    for (int threads = 1; threads <= 8; threads += 7)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            check_pairs(rows[i], x, &(struct heed_exec){.isa = heed_kernels_usable(_i)->name, .threads = threads});
+    free(x);
+}
+END_TEST
+
 START_TEST(test_cache_sizes_do_not_change_bits) {
     struct rng rng = rng_for("cache_sizes", _i);
     float *x = new_filled(&rng, FILL_NORMAL, K * (int64_t)N + 1);
@@ -136,6 +176,7 @@ Suite *cache_sizes_suite(void) {
     tcase_add_test(tests, test_cache_sizes_are_sane);
     tcase_add_test(tests, test_cache_sizes_decide_blocks);
     tcase_add_loop_test(tests, test_cache_sizes_do_not_change_bits, 0, usable_tables());
+    tcase_add_loop_test(tests, test_cache_sizes_and_few_pairs, 0, usable_tables());
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return suite;

@@ -51,8 +51,7 @@ INLINE void word_body(const int rows, const int vectors, const struct word_windo
     vf acc[TALL_ROWS][TILE_VECTORS];
     const char *b = window->b + j * (int)sizeof(uint16_t);
     float *c = window->c + from * window->ldc + j;
-    uintptr_t ahead =
-        (uintptr_t)(window->b + THIN_WORD_KEYS * THIN_WORD_BYTES) + (uintptr_t)(j * THIN_WORD_KEYS) * sizeof(uint16_t);
+    uintptr_t ahead = (uintptr_t)window->b + (uintptr_t)(THIN_WORD_KEYS * (THIN_WORD_BYTES + j * (int)sizeof(uint16_t)));
     struct tile_rows at;
     int wait = window->turn;
     int64_t k = window->k;
