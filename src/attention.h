@@ -93,7 +93,7 @@ struct attention_plan {
     bool has_passes;                    /* rows of scores need a pass before the softmax */
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
     bool is_thin;                       /* few rows, all of a head in one block */
-    bool fetch_once;                    /* HEED_CPU_FETCHES_ONCE */
+    bool fetch_once;                    /* HEED_TRAIT_FETCHES_ONCE */
     bool pack_keys, pack_values;
     bool pairs;                          /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
     const struct heed_dots *dots;        /* what makes products, if factors are arranged for it */

@@ -66,7 +66,7 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     plan->key_type = request->cache ? request->cache->key_type : request->key.type;
     plan->value_type = request->cache ? request->cache->value_type : request->value.type;
-    plan->fetch_once = heed_cpu_traits() & HEED_CPU_FETCHES_ONCE;
+    plan->fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE;
     plan->is_thin = request->compute != HEED_COMPUTE_BF16_AMX && is_thin(plan, rows) &&
                     !(plan->pairs && (must_be_rounded(plan->key_type) || must_be_rounded(plan->value_type)));
     plan->pack_keys = !plan->is_thin;

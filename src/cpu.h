@@ -21,9 +21,9 @@ unsigned heed_cpu_costly(void);
 
 /* What is quicker on this processor than on others (cpu_policy.h). */
 enum {
-    HEED_CPU_FETCHES_ONCE = 1 << 0,   /* to fetch lines of memory into L1 alone, and not into L2 before */
-    HEED_CPU_RAISES_WEIGHTS = 1 << 1, /* to make floats of bytes, and halves of them, by a power of two that they are added to */
-    HEED_CPU_PACKS_FOR_FEW = 1 << 2   /* to pack b from afar for as few as 13 rows of a, and not to read its rows in place */
+    HEED_TRAIT_FETCHES_ONCE = 1 << 0,   /* to fetch lines of memory into L1 alone, and not into L2 before */
+    HEED_TRAIT_RAISES_WEIGHTS = 1 << 1, /* to make floats of bytes, and halves of them, by a power of two that they are added to */
+    HEED_TRAIT_PACKS_FOR_FEW = 1 << 2   /* to pack b for as few as 13 rows of a, and not to read its rows in place */
 };
 unsigned heed_cpu_traits(void);
 

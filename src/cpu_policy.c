@@ -64,7 +64,7 @@ unsigned heed_x86_costly(unsigned family, unsigned model, const char *brand) {
 }
 
 unsigned heed_x86_traits(unsigned family) {
-    return family == ZEN_5_FAMILY   ? HEED_CPU_FETCHES_ONCE | HEED_CPU_PACKS_FOR_FEW
-           : family == INTEL_FAMILY ? HEED_CPU_RAISES_WEIGHTS
+    return family == ZEN_5_FAMILY   ? HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_PACKS_FOR_FEW
+           : family == INTEL_FAMILY ? HEED_TRAIT_RAISES_WEIGHTS
                                     : 0;
 }

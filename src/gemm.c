@@ -251,16 +251,19 @@ static void multiply_block(struct gemm_block *block, float *workspace) {
     } while (block->start < block->span_end);
 }
 
-/* Rows of a as floats: where they are, or in scratch. */
+/* Rows of a as floats: where they are, or in scratch; or as words, a line apart in L1, where 12 rows of 16 KB would share one set.
+ */
 static void load_rows_of_a(struct gemm_block *block, float *scratch) {
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
     block->rows_of_a = heed_gemm_widens_rows(run) ? scratch : rows;
     block->lda = heed_gemm_widens_rows(run) ? workspace_round(request->k) : request->lda;
-    if (heed_gemm_thin_words(request, run->kernels))
+    if (heed_gemm_has_words(request, run->kernels)) {
+        const int64_t words = round_up(request->k, HEED_DOT) / run->kernels->pairs->elements;
+        block->lda = min_i64(block->lda, words + HEED_LINE);
         run->kernels->pairs->load_a(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
-    else if (run->pairs)
+    } else if (run->pairs)
         run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, block->lda);
     else if (heed_gemm_widens_rows(run))
         run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);

@@ -52,7 +52,7 @@ static bool takes_b_as_packed(const struct gemm_run *run) {
     return run->request->packed_b && run->request->b_type == HEED_F32 && !run->pairs;
 }
 
-int64_t heed_gemm_direct_rows(void) { return heed_cpu_traits() & HEED_CPU_PACKS_FOR_FEW ? HEED_GEMM_FEW_ROWS : 24; }
+int64_t heed_gemm_direct_rows(void) { return heed_cpu_traits() & HEED_TRAIT_PACKS_FOR_FEW ? HEED_GEMM_FEW_ROWS : 24; }
 
 /* The first tile of each column packs b for those under it: with 64 rows of a and 768 x 768 products take 0.94 of the time of a
  * pass of its own, of AVX2 0.93, with 16 rows less than 0.9 of that in place.  From further away than about L2 the tile waits for

@@ -35,10 +35,10 @@ bool heed_gemm_widens_rows(const struct gemm_run *run);
 bool heed_gemm_tiles_finish(const struct gemm_run *run);
 
 /* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
- * a: op(a) as floats or pairs; with heed_gemm_thin_words as their dots' load_a has it.  sums has HEED_GEMM_THIN_FLOATS, aligned to
- * 64 bytes.  False: the call was cancelled. */
+ * a: op(a) as floats or pairs, or words.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
-bool heed_gemm_thin_words(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
+/* Whether pairs of this request are words where it is thin, a as load_a of kernels->pairs has it; else it is one of dots. */
+bool heed_gemm_has_words(const struct heed_gemm *request, const struct heed_kernels *kernels);
 
 #endif

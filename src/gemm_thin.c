@@ -21,7 +21,7 @@ static bool exceeds_l2(const struct heed_gemm *request, int64_t times) {
 }
 
 /* Pairs of packed bf16 are multiplied as words where an instruction does that. */
-bool heed_gemm_thin_words(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+bool heed_gemm_has_words(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     return request->compute == HEED_COMPUTE_BF16 && request->packed_b && request->b_type == HEED_BF16 && kernels->pairs;
 }
 
@@ -33,7 +33,7 @@ static bool is_far(const struct heed_gemm *request) { return exceeds_l2(request,
  * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere.  Words of bf16 from memory: 16 rows 0.52, 32 rows 0.66,
  * 48 rows 0.77; of 384 x 384 16 rows 0.82, 32 rows 0.92, 64 rows 1.02, and of 16 x 16 16 rows 1.36 (Zen 5). */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (heed_gemm_thin_words(request, kernels) && request->n >= HEED_PANEL && request->k >= HEED_PANEL)
+    if (heed_gemm_has_words(request, kernels) && request->n >= HEED_PANEL && request->k >= HEED_PANEL)
         return is_far(request) ? FAR_WORD_ROWS : WORD_ROWS;
     if (!request->packed_b || request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
         return HEED_GEMM_FEW_ROWS;
@@ -43,8 +43,8 @@ static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_k
 /* Packed floats and tiles as wide as a panel: a single row is as quick by these, and so are few from L2, where 4 rows times 384 x
  * 384 take 0.6 of the time, but from memory 1.3 times as long.  By narrower ones (AVX2) a row times 4096 x 4096 takes 1.1, 768 x
  * 768 1.6 times as long.  Of floats in rows, 1 to 12 rows times 4096 x 4096 take 0.43 to 0.6 of the time that tiles take, one row
- * times 768 x 768 0.74, 8 rows 1.09 (AVX-512, Zen 5).  Other types become floats on their way, but are not rounded: pairs are made
- * of bf16 and bytes alone. */
+ * times 768 x 768 0.74, 8 rows 1.09 (AVX-512, Zen 5).  Other types become floats on their way, or words, but are not rounded: pairs
+ * are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (request->m > rows_at_most(request, kernels) || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
@@ -75,8 +75,8 @@ static void multiply_blocks(const struct heed_gemm *request, const struct heed_k
                                        .lda = c->lda,
                                        .type = request->b_type,
                                        .c = c->sums,
-                                       .fetch_once = heed_cpu_traits() & HEED_CPU_FETCHES_ONCE,
-                                       .raises = heed_cpu_traits() & HEED_CPU_RAISES_WEIGHTS};
+                                       .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE,
+                                       .raises = heed_cpu_traits() & HEED_TRAIT_RAISES_WEIGHTS};
     if (request->packed_b) {
         product.packed = heed_gemm_packed_at(request, c->column, 0);
     } else {
@@ -102,13 +102,13 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
                                         .continues = done > 0,
                                         .far = is_far(request),
                                         .exact = !request->packed_b,
-                                        .fetch_once = heed_cpu_traits() & HEED_CPU_FETCHES_ONCE};
+                                        .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE};
     if (request->packed_b) {
         product.columns = HEED_PANEL;
         product.b = heed_gemm_packed_at(request, c->column, 0);
         product.ldb = HEED_PANEL;
         product.next = heed_gemm_packed_at(request, c->next, 0);
-        (heed_gemm_thin_words(request, kernels) ? kernels->pairs->thin_product : kernels->thin_product)(&product);
+        (heed_gemm_has_words(request, kernels) ? kernels->pairs->thin_product : kernels->thin_product)(&product);
         return;
     }
     product.b = heed_gemm_b_at(request, c->column, done);

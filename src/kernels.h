@@ -180,7 +180,7 @@ struct heed_softmax_values {
  * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
  * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
  * pairs: a is pairs, along rows, of p; so are elements of b taken, not rounded: they must be bf16 as they are.  far: b is beyond
- * L2.  fetch_once: what is ahead goes into L1 alone where that is quicker, which HEED_CPU_FETCHES_ONCE says. */
+ * L2.  fetch_once: what is ahead goes into L1 alone where that is quicker, which HEED_TRAIT_FETCHES_ONCE says. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -200,7 +200,7 @@ struct heed_thin_product {
 /* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], for all j < HEED_PANEL, the leading dimension of c.  b is a
  * panel that pack_blocks made or, if packed is NULL, what it is made of; k is a multiple of TYPE_BLOCK, and not 0.  What follows
  * the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched.  fetch_once: as above; raises:
- * HEED_CPU_RAISES_WEIGHTS. */
+ * HEED_TRAIT_RAISES_WEIGHTS. */
 struct heed_thin_blocks {
     int rows, columns;
     int64_t k;
@@ -276,8 +276,8 @@ struct heed_dot_tile {
 };
 
 /* As heed_exp_rows, but pairs are not used, and row_max may be NULL: then any number may stand around the keys that a row sees, out
- * to multiples of HEED_DOT; else they are whole ones.  Weights, times scales[j] where there are any, become rows of a in the place
- * of s, with zeros for the other keys from `first`, a multiple of HEED_DOT, up to `last`, and on to the next multiple. */
+ * to multiples of HEED_DOT; else -inf does.  Weights, times scales[j] where there are any, become rows of a in the place of s, with
+ * zeros for the other keys from `first`, a multiple of HEED_DOT, up to `last`, and on to the next multiple. */
 struct heed_dot_weights {
     struct heed_exp_rows rows;
     int first, last;
@@ -334,7 +334,7 @@ struct heed_dots {
     void (*weigh)(const struct heed_dot_weights *weights);
     void (*weigh_values)(const struct heed_dot_values *values); /* where tiles finish */
     /* Where tiles finish: as that of the table, of one panel of bf16, and in pairs, but a is rows as load_a has them.  Nothing
-     * continues; HEED_PANEL columns. */
+     * continues; HEED_PANEL columns; what is fetched is what follows the panel in memory. */
     void (*thin_product)(const struct heed_thin_product *product);
 };
 

@@ -97,11 +97,12 @@ static void check_gemm(int64_t m, const float *x, const struct heed_exec *exec, 
     free(panels);
 }
 
-/* Rows that may wait for packed bf16, by as many threads as there are panels, or more. */
+enum { FEW_N = 4 * HEED_PANEL + 1, FEW_K = 601 };
+
+/* Rows that may wait for packed bf16, with work for several threads from 12 of them on. */
 static void check_pairs(int64_t m, const float *x, const struct heed_exec *exec) {
-    enum { FEW_N = 2 * HEED_PANEL + 1, FEW_K = 131 };
     float *want = new_floats(m * FEW_N), *got = new_floats(m * FEW_N);
-    uint16_t *b = malloc(sizeof *b * FEW_K * FEW_N), *panels = malloc(sizeof *b * FEW_K * 3 * HEED_PANEL);
+    uint16_t *b = malloc(sizeof *b * FEW_K * FEW_N), *panels = malloc(sizeof *b * FEW_K * (size_t)round_up(FEW_N, HEED_PANEL));
     for (int64_t i = 0; i < FEW_K * FEW_N; i++)
         b[i] = half_of(HEED_BF16, x[i]);
     struct heed_gemm gemm = {.m = m, .n = FEW_N, .k = FEW_K, .alpha = 1, .b_type = HEED_BF16, .compute = HEED_COMPUTE_BF16};
@@ -128,9 +129,9 @@ static void check_pairs(int64_t m, const float *x, const struct heed_exec *exec)
 START_TEST(test_cache_sizes_and_few_pairs) {
     static const int64_t rows[] = {1, 12, 13, 32, 33, 48, 49, 64, 65};
     struct rng rng = rng_for("few_pairs", _i);
-    float *x = new_filled(&rng, FILL_NORMAL, 65 * 131 + 129 * 131);
+    float *x = new_filled(&rng, FILL_NORMAL, (int64_t)FEW_N * FEW_K);
     for (int threads = 1; threads <= 8; threads += 7)
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 4 : 1)
             check_pairs(rows[i], x, &(struct heed_exec){.isa = heed_kernels_usable(_i)->name, .threads = threads});
     free(x);
 }

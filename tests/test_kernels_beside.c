@@ -11,7 +11,9 @@ enum { MOST_ROWS = 50, WHOLE = MOST_ROWS * HEED_CHUNK, MOST_COLUMNS = 3 * HEED_P
 struct beside_case {
     int rows, begins[MOST_ROWS], ends[MOST_ROWS];
     int64_t columns;
-    bool pairs;                                               /* as floats */
+    bool pairs;               /* as floats */
+    float scales[HEED_CHUNK]; /* of dots' weights, if any */
+    bool has_scales;
     float scores[WHOLE], row_max[MOST_ROWS * HEED_SUM_LANES]; /* [rows][HEED_CHUNK] */
     float *values, *o;                                        /* [HEED_CHUNK][columns], [rows][columns] */
     float max[MOST_ROWS], sum[MOST_ROWS];
@@ -55,6 +57,8 @@ static void choose_beside(struct beside_case *c, struct rng *rng, const struct h
     const enum fill mode = any_fill(rng);
     c->rows = (int)rng_range(rng, 1, MOST_ROWS);
     c->pairs = !dots && rng_range(rng, 0, 2) == 0;
+    c->has_scales = dots && rng_range(rng, 0, 3) == 0;
+    fill(rng, FILL_NORMAL, c->scales, HEED_CHUNK);
     c->columns = rng_range(rng, 1, rng_range(rng, 0, 2) ? MOST_COLUMNS : HEED_PANEL);
     const int begin = dots ? (int)rng_range(rng, 0, HEED_CHUNK / HEED_PANEL - 1) * HEED_PANEL : 0;
     const bool rise = rng_range(rng, 0, 1);
@@ -230,6 +234,7 @@ static void compute_words(const struct heed_kernels *table, const struct beside_
                                   .ldo = m.o.size[3]};
     const struct flushing before = flush_begin();
     all.weights.rows.row_max = NULL;
+    all.weights.scales = c->has_scales ? c->scales : NULL;
     if (at_once) {
         table->pairs->weigh_values(&all);
     } else {
@@ -243,7 +248,6 @@ static void compute_words(const struct heed_kernels *table, const struct beside_
 }
 
 static void check_beside(const struct heed_kernels *table, struct rng *rng, const struct heed_dots *dots, const char *name) {
-
     static struct beside_case c;
     static struct beside_result got, want;
     choose_beside(&c, rng, dots);

@@ -81,11 +81,11 @@ INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TIL
     NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
         tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         tile_rows_pin(rows, &at);
-        exp_beside_step(true, true, beside, &place);
+        exp_beside_step(true, beside, &place);
         tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
         tile_rows_pin(rows, &at);
         PIN(ldb);
-        exp_beside_step(true, true, beside, &place);
+        exp_beside_step(true, beside, &place);
     }
     beside->place = place;
     NO_UNROLL for (words -= turns * TILE_STEPS; words > 0; words -= TILE_STEPS) {

@@ -7,7 +7,7 @@
 #define HEED_THIN_WORDS_H
 
 enum {
-    THIN_WORD_KEYS = 64,                                  /* rows of the panel: 8 KiB, computed while as much is fetched */
+    THIN_WORD_DEPTH = 64,                                 /* rows of the panel: 8 KiB, computed while as much is fetched */
     THIN_WORD_BYTES = HEED_PANEL * (int)sizeof(uint16_t), /* of such a row */
     THIN_LINE = HEED_LINE * (int)sizeof(float)
 };
@@ -29,7 +29,7 @@ INLINE void word_fetch(uintptr_t at, const int lines, bool once) {
     UNROLL for (int line = 0; line < lines; line++) __builtin_prefetch((const void *)(at + (uintptr_t)(line * THIN_LINE)), 0, 3);
     if (!once)
         UNROLL for (int line = 0; line < lines; line++)
-            __builtin_prefetch((const void *)(at + (uintptr_t)(THIN_WORD_KEYS * THIN_WORD_BYTES + line * THIN_LINE)), 0, 2);
+            __builtin_prefetch((const void *)(at + (uintptr_t)(THIN_WORD_DEPTH * THIN_WORD_BYTES + line * THIN_LINE)), 0, 2);
 }
 
 /* A step of all chains: two vectors of columns of each of two rows, or of one and zeros, become words by halves of 128 bits. */
@@ -51,7 +51,7 @@ INLINE void word_body(const int rows, const int vectors, const struct word_windo
     vf acc[TALL_ROWS][TILE_VECTORS];
     const char *b = window->b + j * (int)sizeof(uint16_t);
     float *c = window->c + from * window->ldc + j;
-    uintptr_t ahead = (uintptr_t)window->b + (uintptr_t)(THIN_WORD_KEYS * (THIN_WORD_BYTES + j * (int)sizeof(uint16_t)));
+    uintptr_t ahead = (uintptr_t)window->b + (uintptr_t)(THIN_WORD_DEPTH * (THIN_WORD_BYTES + j * (int)sizeof(uint16_t)));
     struct tile_rows at;
     int wait = window->turn;
     int64_t k = window->k;
@@ -111,8 +111,8 @@ static void thin_words(const struct heed_thin_product *product) {
                                                word_rows_7, word_rows_8, word_rows_9, word_rows_10, word_rows_11, word_rows_12};
     struct word_window window = {.lda = product->lda, .c = product->c, .ldc = product->ldc, .once = product->fetch_once};
     window.turns = (product->rows + TALL_ROWS - 1) / TALL_ROWS;
-    for (int64_t p = 0; p < product->k; p += THIN_WORD_KEYS) {
-        window.k = min_i64(THIN_WORD_KEYS, product->k - p);
+    for (int64_t p = 0; p < product->k; p += THIN_WORD_DEPTH) {
+        window.k = min_i64(THIN_WORD_DEPTH, product->k - p);
         window.a = product->a + p / 2;
         window.b = (const char *)product->b + p * THIN_WORD_BYTES;
         window.continues = p > 0;

@@ -49,9 +49,8 @@ INLINE void exp_beside_begin(struct exp_beside *beside, int row, int end) {
     UNROLL for (int v = 0; v < HEED_SUM_LANES; v += VF_LANES) v_store(beside->sums + v, v_zero());
 }
 
-/* words: weights become a row of a of dots, and heed_fp_flush is on.  last: this may be the last step of a row.  Pairs: as exp_rows
- * makes them. */
-INLINE void exp_beside_step(const bool words, const bool last, struct exp_beside *beside, struct exp_place *place) {
+/* words: weights become a row of a of dots, and heed_fp_flush is on.  Pairs: as exp_rows makes them. */
+INLINE void exp_beside_step(const bool words, struct exp_beside *beside, struct exp_place *place) {
     float *s = place->s + place->at;
     vf p[EXP_STEP / VF_LANES];
     UNROLL for (int v = 0; v < EXP_STEP / VF_LANES; v++) {
@@ -67,7 +66,7 @@ INLINE void exp_beside_step(const bool words, const bool last, struct exp_beside
         dot_store(place->s, place->at, p);
     place->at += EXP_STEP;
     place->left--;
-    if (last && place->at == beside->end) {
+    if (place->at == beside->end) {
         vf sum[SUM_VECTORS];
         UNROLL for (int v = 0; v < SUM_VECTORS; v++) sum[v] = v_load(beside->sums + v * VF_LANES);
         beside->block->chunk_sum[place->row++] = sum16_fold(sum);
@@ -78,7 +77,7 @@ INLINE void exp_beside_step(const bool words, const bool last, struct exp_beside
 }
 
 INLINE void exp_beside_end(const bool words, struct exp_beside *beside) {
-    NO_UNROLL while (beside->place.left > 0) exp_beside_step(words, true, beside, &beside->place);
+    NO_UNROLL while (beside->place.left > 0) exp_beside_step(words, beside, &beside->place);
 }
 
 #endif

@@ -27,8 +27,8 @@ struct blocks_window {
     bool continues, fetches, fetch_once;
 };
 
-/* As pointers without a check of where the memory ends: prefetching is no access.  Once, 8 KB ahead
- * is best: of 12 to 24 KB, q8_0 from memory takes 1.07 of the time (Zen 5). */
+/* As pointers without a check of where the memory ends: prefetching is no access.  Once, 8 KB ahead is best:
+ * with 12 to 24 KB, q8_0 from memory takes 1.07 of the time (Zen 5). */
 INLINE void fetch_packed(const enum heed_type type, const char *at, bool once) {
     const uintptr_t ahead = (uintptr_t)at + BLOCK_AHEAD, further = ahead + BLOCK_AHEAD;
     const int bytes = HEED_PANEL / BLOCK_TURNS * block_bytes(type);
@@ -45,11 +45,11 @@ INLINE void fetch_packed(const enum heed_type type, const char *at, bool once) {
 
 /* Each line at its last byte of the window: at the first byte, the window before had most of them.  Once: into L1, q4_0 takes 0.98
  * of the time that it takes if it goes into L2, with 1024 elements 0.75, q8_0 as long (Zen 5). */
-INLINE void fetch_columns(const enum heed_type type, const char *at, int64_t step, bool once) {
+INLINE void fetch_columns(const enum heed_type type, uintptr_t at, int64_t step, bool once) {
     const int bytes = BLOCK_WINDOW / TYPE_BLOCK * block_bytes(type);
     UNROLL for (int column = 0; column < FETCH_COLUMNS; column++) UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
         const uintptr_t last = (uintptr_t)(line + LINE_BYTES < bytes ? line + LINE_BYTES - 1 : bytes - 1);
-        const void *const byte = (const void *)((uintptr_t)at + (uintptr_t)(column * step) + last);
+        const void *const byte = (const void *)(at + (uintptr_t)(column * step) + last);
         if (once)
             __builtin_prefetch(byte, 0, 3);
         else
@@ -60,7 +60,8 @@ INLINE void fetch_columns(const enum heed_type type, const char *at, int64_t ste
 /* What the turn that starts at element `turn` of the window fetches. */
 INLINE void fetch_ahead(const enum heed_type type, const struct blocks_window *window, int64_t turn) {
     if (window->next)
-        fetch_columns(type, window->next + turn / TURN_DEPTH * FETCH_COLUMNS * window->step, window->step, window->fetch_once);
+        fetch_columns(type, (uintptr_t)window->next + (uintptr_t)(turn / TURN_DEPTH * FETCH_COLUMNS * window->step), window->step,
+                      window->fetch_once);
     else
         fetch_packed(type, window->packed + turn / TURN_DEPTH * HEED_PANEL / BLOCK_TURNS * block_bytes(type), window->fetch_once);
 }

@@ -99,7 +99,7 @@ INLINE int64_t value_turns_beside(const int rows, const int vectors, vf acc[][TI
     NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
         tile_turn(TILE_STEPS, 1, rows, vectors, acc, at, b, ldb, NULL);
         PIN(ldb);
-        exp_beside_step(false, true, beside, &place);
+        exp_beside_step(false, beside, &place);
     }
     beside->place = place;
     return turns;
