@@ -21,8 +21,8 @@ const Shape scalar_shapes[] = {{128, 768, 768}, {64, 64, 64}, {16, 16, 16}, {3, 
 const Shape brief_shapes[] = {{67, 130, 100}, {64, 64, 64}, {1, 300, 200}};
 
 /* With packed weights of bf16, and activations of either type, or of both, computed in pairs or as by AMX. */
-const Shape bf16_shapes[] = {{512, 512, 512}, {128, 768, 768}, {512, 768, 3072},
-                             {1, 4096, 4096}, {8, 4096, 4096}, {16, 4096, 4096}};
+const Shape bf16_shapes[] = {{512, 512, 512}, {128, 768, 768},  {512, 768, 3072}, {1, 4096, 4096},
+                             {8, 4096, 4096}, {16, 4096, 4096}, {32, 4096, 4096}};
 const Shape brief_bf16_shapes[] = {{67, 130, 100}, {1, 300, 200}};
 
 struct Types {

@@ -110,8 +110,7 @@ static void multiply(const struct heed_dots *dots, struct heed_dot_tile tile, in
     }
 }
 
-/* Whether tiles of scores give the maxima of what all their rows see: scores are as they are made, and seen from a tile's first on.
- */
+/* Whether tiles of scores give the maxima of keys that all their rows see: scores stay as they are, and keys begin with a tile. */
 static bool finds_maxima(const struct attention_block *block, int rows) {
     const int begin = block->begins[0];
     return block->plan->dots->finishes && !block->plan->has_passes && begin % block->plan->dots->tile_columns == 0 &&

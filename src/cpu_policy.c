@@ -32,8 +32,9 @@
  * (Emerald Rapids).  Zen 5 has four, of which two multiply, and the products fill them in either way; but there 16 weights from L2
  * take 1.75 cycles by the latter and 1.05 by the former, for reasons that the throughput of its instructions does not tell.
  *
- * Rows of a plain b, of which a panel has 256 bytes each, are read in place or by a pass that packs them.  13 to 24 rows of a times
- * 2048 x 2048 take 0.83 of the time in place on Intel's processors, on Zen 5 1.7 to 1.9 times as long, 768 x 3072 2.4 times. */
+ * Rows of a plain b, of which a panel has 256 bytes each, are read in place or by a pass that packs them.  16 rows of a times
+ * 2048 x 2048 take 0.83 of the time in place on Intel's processors; on Zen 5 13 to 24 rows take 1.7 to 1.9 times as long, times
+ * 768 x 3072 up to 2.4 times. */
 #include "cpu_policy.h"
 
 #include <stddef.h>

@@ -56,7 +56,8 @@ int64_t heed_gemm_direct_rows(void) { return heed_cpu_traits() & HEED_TRAIT_PACK
 
 /* The first tile of each column packs b for those under it: with 64 rows of a and 768 x 768 products take 0.94 of the time of a
  * pass of its own, of AVX2 0.93, with 16 rows less than 0.9 of that in place.  From further away than about L2 the tile waits for
- * b, and the pass does not: then 128 x 3072 x 768 takes 1.02 of the time, 16 x 2048 x 2048 1.2 of that in place. */
+ * b, and the pass does not: then 128 x 3072 x 768 takes 1.02 of the time, 16 x 2048 x 2048 1.2 of that in place
+ * (on Intel's: src/cpu_policy.c). */
 static bool tiles_may_pack_b(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     const int64_t near = 2 * heed_cache_sizes().l2 / (int64_t)sizeof(float);

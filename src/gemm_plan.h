@@ -34,6 +34,9 @@ bool heed_gemm_widens_rows(const struct gemm_run *run);
 /* Whether tiles write c; else it is made of their sums. */
 bool heed_gemm_tiles_finish(const struct gemm_run *run);
 
+/* The product, planned, in its workspace. */
+enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace);
+
 /* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
  * a: op(a) as floats or pairs, or words.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);

@@ -51,8 +51,7 @@ static void let_ends_rise(struct beside_case *c, struct rng *rng) {
         c->ends[i] = smaller(HEED_CHUNK, c->ends[i - 1] + (i % together == 0));
 }
 
-/* dots: keys begin with a tile, and if rows end one after another, anything may stand behind a row's end, but values are numbers.
- */
+/* dots: keys begin with a tile; if ends rise, anything may stand behind a row's, but values are numbers. */
 static void choose_beside(struct beside_case *c, struct rng *rng, const struct heed_dots *dots) {
     const enum fill mode = any_fill(rng);
     c->rows = (int)rng_range(rng, 1, MOST_ROWS);

@@ -35,6 +35,15 @@ static float *new_factors(const struct heed_kernels *table, const struct thin_ca
     return a;
 }
 
+static void take_product(struct tensor *a, struct tensor *b, struct tensor *c, float *got) {
+    must(tensor_take(c, got));
+    must(tensor_unchanged(a));
+    must(tensor_unchanged(b));
+    tensor_free(a);
+    tensor_free(b);
+    tensor_free(c);
+}
+
 /* Rows of b that are skipped must not be touched: none before them are mapped where that is possible. */
 static void compute_product(const struct heed_kernels *table, const struct thin_case *t, struct rng *rng, float *got) {
     const int whole = whole_columns(t), width = width_b(t);
@@ -64,12 +73,7 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};
     (t->transposed ? table->thin_product_transposed : table->thin_product)(&product);
     flush(t, false);
-    must(tensor_take(&c, got));
-    must(tensor_unchanged(&a));
-    must(tensor_unchanged(&b));
-    tensor_free(&a);
-    tensor_free(&b);
-    tensor_free(&c);
+    take_product(&a, &b, &c, got);
     free(factors);
 }
 
@@ -161,12 +165,7 @@ static void compute_words(const struct heed_dots *dots, const struct thin_case *
                                                    .pairs = true,
                                                    .fetch_once = rng_range(rng, 0, 1)});
     flush(t, false);
-    must(tensor_take(&c, got));
-    must(tensor_unchanged(&a));
-    must(tensor_unchanged(&b));
-    tensor_free(&a);
-    tensor_free(&b);
-    tensor_free(&c);
+    take_product(&a, &b, &c, got);
     free(rows);
     free(bits);
 }

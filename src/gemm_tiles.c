@@ -1,0 +1,343 @@
+/* Products by tiles: which part of c each task computes, and the loops around the tile.
+ *
+ * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b stay in L1 where tiles
+ * are as wide, and in L2 where they are narrower; from there all row tiles use them.  a stays where it is, one strip of rows in L1
+ * at a time.  Where all of a block's rows of a are more than L2 holds, a span of k goes through a group of panels before the next.
+ * A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it.  What comes
+ * after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
+ *
+ * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
+ * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors. */
+#include <stddef.h>
+
+#include "cpu.h"
+#include "gemm_plan.h"
+#include "internal.h"
+#include "schedule.h"
+#include "types.h"
+#include "workspace.h"
+
+static const int64_t line_bytes = HEED_LINE * sizeof(float);
+
+/* Where the b of the next block lies: rows of so many cache lines, `step` bytes apart, of which tiles fetch so many in a burst,
+ * which is for every HEED_LINE steps of theirs. */
+struct gemm_next {
+    const char *b;
+    int64_t rows, step, lines, burst;
+};
+
+/* What is the same for all tiles of a block: rows [row, row + rows), columns [column, ...) of c, p in [start, start + k). */
+struct gemm_block {
+    const struct gemm_run *run;
+    int64_t row, rows, column, columns, start, k;
+    int64_t group, group_end, span, span_end; /* columns and k of the group and the span that this is a block of */
+    const float *rows_of_a;                   /* op(a) from row `row` on, if it is not transposed, with leading dimension lda */
+    const float *a, *b;
+    int64_t lda, ldb;
+    float *panel;    /* where the first tile of each column packs b, for the others; NULL: b is ready */
+    float *sums, *c; /* c: a tile of it, where it has another type */
+    struct gemm_next next;
+};
+
+/* b in place needs whole vectors: its last columns may not reach to the end of one. */
+static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
+    const struct heed_gemm *request = run->request;
+    return !request->transpose_b && request->b_type == HEED_F32 && !run->pairs && columns % run->kernels->lanes == 0 &&
+           rows <= heed_gemm_direct_rows();
+}
+
+/* Of a block's k, what the factors have. */
+static int64_t k_of_factors(const struct gemm_block *block) { return min_i64(block->k, block->run->request->k - block->start); }
+
+static void load_b(struct gemm_block *block, float *scratch) {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm *request = run->request;
+    block->panel = run->tiles_pack_b && block->columns == HEED_PANEL ? scratch : NULL;
+    if (block->panel || (!request->packed_b && reads_b_in_place(run, block->rows, block->columns))) {
+        block->b = heed_gemm_b_at(request, block->column, block->start);
+        block->ldb = request->ldb;
+        return;
+    }
+    block->b =
+        heed_gemm_load_b(request, run->kernels, block->column, (int)block->columns, block->start, k_of_factors(block), scratch);
+    block->ldb = HEED_PANEL;
+}
+
+/* A transposed a becomes rows of 64: block_k is 64 then. */
+static void load_a(struct gemm_block *block, float *scratch) {
+    const struct heed_gemm *request = block->run->request;
+    if (request->transpose_a) {
+        const struct heed_kernels *kernels = block->run->kernels;
+        const int64_t k = k_of_factors(block);
+        kernels->pack_transposed(type_at(request->a_type, request->a, block->start * request->lda + block->row), request->a_type,
+                                 request->lda, block->rows, (int)k, scratch);
+        if (block->run->pairs)
+            kernels->pair_queries(scratch, HEED_F32, HEED_PANEL, block->rows, k, 1.0f, scratch, HEED_PANEL);
+        block->a = scratch;
+        block->lda = HEED_PANEL;
+    } else {
+        block->a = block->rows_of_a + block->start;
+    }
+}
+
+/* The block after this one: further down the same columns or, where these end, at the top of the next.  Packed, it is one piece. */
+static struct gemm_next find_next(const struct gemm_block *block, int64_t column, int64_t start, int64_t columns, int64_t bursts) {
+    const struct heed_gemm *request = block->run->request;
+    const int64_t k = min_i64(block->run->block_k, request->k - start);
+    if (request->packed_b) {
+        const int64_t all = type_span(request->b_type, k); /* of 64 columns, in lines of 64 bytes */
+        const int64_t lines = round_up(ceil_div(all, bursts), 4);
+        return (struct gemm_next){heed_gemm_packed_at(request, column, start), ceil_div(all, lines), lines * line_bytes, lines, 1};
+    }
+    const int64_t rows = request->transpose_b ? columns : k, bytes = type_span(request->b_type, request->transpose_b ? k : columns);
+    return (struct gemm_next){.b = heed_gemm_b_at(request, column, start),
+                              .rows = rows,
+                              .step = type_span(request->b_type, request->ldb),
+                              .lines = ceil_div(bytes, line_bytes),
+                              .burst = ceil_div(rows, bursts)};
+}
+
+/* A single tile leaves it to the processor's prefetchers, which join in where b is packed. */
+static struct gemm_next next_block(const struct gemm_block *block) {
+    const struct gemm_run *run = block->run;
+    const bool down = block->start + block->k < block->span_end, few = block->rows <= HEED_GEMM_FEW_ROWS;
+    const int64_t column = down ? block->column : block->column + block->columns,
+                  start = down ? block->start + block->k : block->span;
+    const int64_t columns = min_i64(HEED_PANEL, block->group_end - column);
+    const int64_t tiles = ceil_div(block->rows, run->kernels->tile_rows) * ceil_div(block->columns, run->kernels->tile_columns);
+    const int64_t bursts = tiles * (block->k / HEED_LINE);
+    if (columns <= 0 || run->request->k <= start || bursts == 0 || block->columns > HEED_PANEL ||
+        (few && (!run->request->packed_b || tiles == 1)))
+        return (struct gemm_next){0};
+    return find_next(block, column, start, columns, bursts);
+}
+
+/* The share of it of the index-th tile and those after it. */
+static void fetch_next(const struct gemm_block *block, int64_t index, struct heed_gemm_tile *tile) {
+    const struct gemm_next *next = &block->next;
+    const int64_t first = index * (block->k / HEED_LINE) * next->burst;
+    if (first >= next->rows)
+        return;
+    tile->next_b = next->b + first * next->step;
+    tile->next_rows = next->rows - first;
+    tile->next_step = next->step;
+    tile->next_lines = (int)next->lines;
+    tile->next_burst = (int)next->burst;
+}
+
+/* Tiles one under the other, alike in height: `taller` of so many rows, the others of one row less. */
+struct gemm_heights {
+    int64_t tiles, rows, taller;
+};
+
+static struct gemm_heights heights_of(const struct gemm_block *block) {
+    const int64_t tiles = ceil_div(block->rows, block->run->kernels->tile_rows), taller = block->rows % tiles;
+    return taller ? (struct gemm_heights){tiles, block->rows / tiles + 1, taller}
+                  : (struct gemm_heights){tiles, block->rows / tiles, tiles};
+}
+
+/* Whether sums become c apart from the tile. */
+static bool finishes_apart(const struct gemm_block *block) {
+    return block->start + block->k == block->run->k && !heed_gemm_tiles_finish(block->run);
+}
+
+/* The first rows of a of the block after this one. */
+static const float *top_of_next(const struct gemm_block *block) {
+    const struct gemm_run *run = block->run;
+    if (run->request->transpose_a)
+        return block->a;
+    return block->start + block->k < block->span_end ? block->a + block->k : block->rows_of_a + block->span;
+}
+
+/* With several spans, the sums of all panels of the group wait for the next. */
+static int64_t sums_before(const struct gemm_block *block) {
+    return block->run->span_k < block->run->k ? (block->column - block->group) * block->rows : 0;
+}
+
+/* Tiles of so many rows one under the other, the first at row i and column j, the index-th of the block. */
+static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t rows, int64_t tiles, int64_t j, int64_t index) {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm *request = run->request;
+    const bool last = block->start + block->k == run->k, apart = finishes_apart(block);
+    const bool packed = block->panel && i > 0;
+    float *sums = block->sums + sums_before(block) + i * run->block_columns + j;
+    struct heed_gemm_tile tile = {
+        .rows = (int)rows,
+        .columns = (int)min_i64(run->kernels->tile_columns, block->columns - j),
+        .tiles = tiles,
+        .k = block->k,
+        .a = block->a + i * block->lda,
+        .lda = block->lda,
+        .b = (packed ? block->panel : block->b) + j,
+        .ldb = packed ? HEED_PANEL : block->ldb,
+        .panel = i == 0 && block->panel ? block->panel + j : NULL,
+        .acc = block->start > 0 ? sums : NULL,
+        .ldacc = run->block_columns,
+        .partial = !last,
+        .alpha = apart ? 1.0f : request->alpha,
+        .beta = apart ? 0.0f : request->beta,
+        .c = sums,
+        .ldc = run->block_columns,
+        .fetches_b = i == 0 && run->b_stays_near && block->ldb == HEED_PANEL,
+        .next_a = i + tiles * rows < block->rows ? block->a + (i + tiles * rows) * block->lda : top_of_next(block),
+    };
+    if (apart) {
+        const struct heed_gemm_finish_place next =
+            heed_gemm_finish_at(request, run->epilogue, block->row + i, rows, block->column + j);
+        tile.next_c = next.data;
+        tile.ldnext_c = next.ld;
+    }
+    if (last) {
+        tile.c = apart ? block->c : (float *)request->c + (block->row + i) * request->ldc + block->column + j;
+        tile.ldc = apart ? HEED_PANEL : request->ldc;
+    }
+    fetch_next(block, index, &tile);
+    run->kernels->gemm_tile(&tile);
+    if (apart)
+        heed_gemm_finish(request, run->epilogue, run->kernels,
+                         &(struct heed_gemm_sums){block->row + i, rows, block->column + j, tile.columns, block->c, HEED_PANEL});
+}
+
+/* Tiles of a column, in as few calls as may be; one by one where sums wait in the place of a tile. */
+static void multiply_column(const struct gemm_block *block, const struct gemm_heights *heights, int64_t j, int64_t index) {
+    int64_t i = 0;
+    for (int64_t done = 0, tiles; done < heights->tiles; done += tiles) {
+        const bool taller = done < heights->taller;
+        const int64_t rows = heights->rows - !taller;
+        tiles = finishes_apart(block) ? 1 : (taller ? heights->taller : heights->tiles) - done;
+        multiply_tiles(block, i, rows, tiles, j, index + done);
+        i += tiles * rows;
+    }
+}
+
+/* Tiles narrower than the block: a strip of a stays in L1 while all columns use it.  By columns, AVX2 takes 3 % longer. */
+static void multiply_strips(const struct gemm_block *block, const struct gemm_heights *heights) {
+    int64_t i = 0, index = 0;
+    for (int64_t done = 0; done < heights->tiles; done++) {
+        const int64_t rows = heights->rows - (done >= heights->taller);
+        for (int64_t j = 0; j < block->columns; j += block->run->kernels->tile_columns)
+            multiply_tiles(block, i, rows, 1, j, index++);
+        i += rows;
+    }
+}
+
+static void multiply_panel(const struct gemm_block *block) {
+    const int64_t width = block->run->kernels->tile_columns;
+    const struct gemm_heights heights = heights_of(block);
+    if (block->columns > width && block->columns <= HEED_PANEL) {
+        multiply_strips(block, &heights);
+        return;
+    }
+    for (int64_t j = 0, index = 0; j < block->columns; j += width, index += heights.tiles)
+        multiply_column(block, &heights, j, index);
+}
+
+/* At least one pass, so that k = 0 writes c too. */
+static void multiply_block(struct gemm_block *block, float *workspace) {
+    const struct gemm_run *run = block->run;
+    block->start = block->span;
+    do {
+        block->k = min_i64(run->block_k, block->span_end - block->start);
+        if (block->k > 0) {
+            load_a(block, workspace + run->a_at);
+            load_b(block, workspace);
+        }
+        block->next = next_block(block);
+        multiply_panel(block);
+        block->start += block->k;
+    } while (block->start < block->span_end);
+}
+
+/* Words lie a line apart in L1, where 12 rows of 16 KB would share one set. */
+static void load_words(struct gemm_block *block, const void *rows, float *scratch) {
+    const struct heed_gemm *request = block->run->request;
+    const struct heed_dots *dots = block->run->kernels->pairs;
+    block->lda = min_i64(workspace_round(request->k), round_up(request->k, HEED_DOT) / dots->elements + HEED_LINE);
+    dots->load_a(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
+}
+
+/* Rows of a as floats, pairs or words: where they are, or in scratch. */
+static void load_rows_of_a(struct gemm_block *block, float *scratch) {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm *request = run->request;
+    const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
+    block->rows_of_a = heed_gemm_widens_rows(run) ? scratch : rows;
+    block->lda = heed_gemm_widens_rows(run) ? workspace_round(request->k) : request->lda;
+    if (heed_gemm_has_words(request, run->kernels))
+        load_words(block, rows, scratch);
+    else if (run->pairs)
+        run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, block->lda);
+    else if (heed_gemm_widens_rows(run))
+        run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
+}
+
+/* All of k, a span at a time, of which the a stays in L2 for all columns of the group.  False: cancelled. */
+static bool multiply_group(struct gemm_block *block, float *workspace) {
+    const struct gemm_run *run = block->run;
+    block->span = 0;
+    do {
+        block->span_end = min_i64(run->k, block->span + run->span_k);
+        for (block->column = block->group; block->column < block->group_end; block->column += block->columns) {
+            block->columns = min_i64(run->block_columns, block->group_end - block->column);
+            if (block->columns > HEED_PANEL) /* in place, which the last columns may not be */
+                block->columns -= block->columns % run->kernels->lanes;
+            if (heed_exec_cancelled(run->exec))
+                return false;
+            multiply_block(block, workspace);
+        }
+        block->span = block->span_end;
+    } while (block->span < run->k);
+    return true;
+}
+
+/* False: cancelled. */
+static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t column_end, float *workspace) {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm *request = run->request;
+    if (run->k > 0 && !request->transpose_a)
+        load_rows_of_a(block, workspace + run->a_at);
+    if (heed_gemm_is_thin(request, run->kernels))
+        return heed_gemm_thin(run, block->rows_of_a, block->lda, column, column_end, workspace);
+    for (; column < column_end; column = block->group_end) {
+        block->group = column;
+        block->group_end = min_i64(column_end, column + run->group_columns);
+        if (!multiply_group(block, workspace))
+            return false;
+    }
+    return true;
+}
+
+static bool multiply_task(const struct gemm_run *run, int64_t task, int worker) {
+    const struct heed_gemm *request = run->request;
+    float *workspace = run->workspace + worker * run->worker_floats;
+    const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
+    const int64_t row_end = min_i64(request->m, row + run->task_rows), column_end = min_i64(request->n, column + run->task_columns);
+    /* Without factors (k or alpha 0) nothing is read of a and b, but an offset from NULL would be undefined. */
+    struct gemm_block block = {.run = run,
+                               .sums = workspace + run->sums_at,
+                               .c = workspace + run->c_at,
+                               .rows_of_a = workspace,
+                               .a = workspace,
+                               .b = workspace};
+    for (block.row = row; block.row < row_end; block.row += block.rows) {
+        block.rows = min_i64(run->block_rows, row_end - block.row);
+        if (!multiply_rows(&block, column, column_end, workspace))
+            return false;
+    }
+    return true;
+}
+
+static bool run_task(void *context, int64_t task, int worker) {
+    const struct gemm_run *run = context;
+    if (run->pairs)
+        heed_fp_flush(true);
+    const bool done = multiply_task(run, task, worker);
+    if (run->pairs)
+        heed_fp_flush(false);
+    return done;
+}
+
+enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace) {
+    run->workspace = workspace;
+    return heed_schedule_run(run->exec, run->workers, run->tasks, run_task, run);
+}
