@@ -12,6 +12,7 @@ enum {
     BLOCK_K_LEAST = 256,  /* shorter ones spend 2 % and more on sums */
     NEAR_K_LEAST = 96,    /* the least that were tried */
     NEAR_ROWS_LEAST = 64, /* 48 rows of 768 x 768 take 1.05 of the time */
+    LONG_ROWS = 256,      /* up to so many, long blocks depend on where a and b are */
     BLOCK_K_MOST = 1024,  /* the longest that were tried */
     BLOCK_ROWS_LEAST = 480,
     BLOCK_ROWS_MOST = 4096,   /* some ms of work, after which cancellation is asked for */
@@ -65,14 +66,24 @@ static bool tiles_may_pack_b(const struct gemm_run *run) {
            run->task_rows > run->kernels->tile_rows && request->k <= near / max_i64(1, request->ldb);
 }
 
+/* Long blocks have fewer sums on their way, and all their tiles take b from L2 (src/cpu_policy.c).  Not few rows, where the first
+ * tile of a column packs b (64 and 128 rows times 768 x 768 take 1.02 of the time), where b is far away (128 x 2048 x 2048 plain
+ * 1.05), or where panels do not find a in L2 (the same, packed, 1.03). */
+static bool has_long_blocks(const struct gemm_run *run) {
+    const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float);
+    return heed_cpu_traits() & HEED_TRAIT_MULTIPLIES_FROM_L2 &&
+           (run->task_rows > LONG_ROWS || (takes_b_as_packed(run) && run->k <= l2 / 2 / max_i64(1, run->task_rows)));
+}
+
 /* For tiles as wide as a panel, which from L2 must have every line fetched: 512 x 1536 x 384 takes 1.05 of the time so, beside a
  * neighbour on the core 1.1.  Few rows have sums and first tiles take more than that, unless b is made in L1 anyway. */
 static bool keeps_b_near(const struct gemm_run *run) {
-    return run->kernels->tile_columns >= HEED_PANEL && (run->task_rows >= NEAR_ROWS_LEAST || !takes_b_as_packed(run));
+    return !has_long_blocks(run) && run->kernels->tile_columns >= HEED_PANEL &&
+           (run->task_rows >= NEAR_ROWS_LEAST || !takes_b_as_packed(run));
 }
 
-/* Blocks of k alike in size, none longer than what two thirds of L1 hold of a panel, or an eighth of L2.  Rows of a that are a
- * multiple of 4 KB apart share one set of L1: with five sixths 512 x 768 x 3072 takes 1.01 of the time. */
+/* Blocks of k alike in size, none longer than what two thirds of L1 hold of a panel, or an eighth of L2, long ones a quarter.  Rows
+ * of a that are a multiple of 4 KB apart share one set of L1: with five sixths 512 x 768 x 3072 takes 1.01 of the time. */
 static int64_t plan_block_k(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     if (request->transpose_a)
@@ -83,7 +94,8 @@ static int64_t plan_block_k(const struct gemm_run *run) {
         (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
         return FEW_ROWS_K;
     const int64_t row_bytes = HEED_PANEL * (int64_t)sizeof(float);
-    const int64_t in_cache = (run->b_stays_near ? heed_cache_sizes().l1 / 3 * 2 : heed_cache_sizes().l2 / 8) / row_bytes;
+    const int64_t l2_part = heed_cache_sizes().l2 / (has_long_blocks(run) ? 4 : 8);
+    const int64_t in_cache = (run->b_stays_near ? heed_cache_sizes().l1 / 3 * 2 : l2_part) / row_bytes;
     const int64_t most = max_i64(run->b_stays_near ? NEAR_K_LEAST : BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
     const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
     return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), multiple);
