@@ -59,15 +59,19 @@ enum {
 /* The request with strides that may be multiplied: that of a single row may be any number, and is its length here. */
 struct heed_gemm heed_gemm_safe(const struct heed_gemm *request);
 
-/* Element (start, column) of op(b), packed or not; column is a multiple of HEED_PANEL if it is packed. */
+/* Element (start, column) of op(b), packed or not; if it is packed, column is a multiple of HEED_PANEL, and start is even. */
 const void *heed_gemm_packed_at(const struct heed_gemm *request, int64_t column, int64_t start);
 const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int64_t start);
+/* Whether packed panels are words: two elements of k that follow one another, column by column. */
+static inline bool heed_gemm_packed_has_words(const struct heed_gemm *request) {
+    return request->packed_b && request->b_type == HEED_BF16;
+}
 /* Rows [start, start + k) of `columns` columns as floats with leading dimension HEED_PANEL, or as pairs of them, k then rounded up
  * to even and start being even: in scratch, of as many floats, or where they are packed. */
 const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
                               int64_t start, int64_t k, float *scratch);
 
-/* The same as they are, of any type without blocks, where they are or in scratch, with panels' columns then. */
+/* The same as they are, but no words, of any type without blocks, where they are or in scratch, with panels' columns then. */
 struct heed_gemm_rows {
     const void *data;
     enum heed_type type;

@@ -10,8 +10,9 @@
 #include "schedule.h"
 #include "types.h"
 
-/* Of k rows of a packed panel. */
-static int64_t panel_bytes(enum heed_type type, int64_t k) { return HEED_PANEL * type_span(type, k); }
+/* Of k rows of a packed panel: of bf16, whole words. */
+static int64_t packed_k(enum heed_type type, int64_t k) { return type == HEED_BF16 ? round_up(k, 2) : k; }
+static int64_t panel_bytes(enum heed_type type, int64_t k) { return HEED_PANEL * type_span(type, packed_k(type, k)); }
 
 HEED_API int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm) {
     int64_t bytes;
@@ -19,7 +20,8 @@ HEED_API int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm) {
         return -1;
     if (type_has_blocks(gemm->b_type) && gemm->k % TYPE_BLOCK)
         return -1;
-    if (gemm->k > INT64_MAX / 4 || __builtin_mul_overflow(round_up(gemm->n, HEED_PANEL), type_span(gemm->b_type, gemm->k), &bytes))
+    if (gemm->k > INT64_MAX / 4 ||
+        __builtin_mul_overflow(round_up(gemm->n, HEED_PANEL), type_span(gemm->b_type, packed_k(gemm->b_type, gemm->k)), &bytes))
         return -1;
     return bytes;
 }
@@ -50,6 +52,10 @@ struct heed_gemm_rows heed_gemm_rows_of_b(const struct heed_gemm *request, const
 
 static void load_pairs(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
                        int64_t start, int64_t k, float *scratch) {
+    if (heed_gemm_packed_has_words(request)) {
+        kernels->unpack_words(heed_gemm_packed_at(request, column, start), k, true, scratch);
+        return;
+    }
     const struct heed_gemm_rows b = heed_gemm_rows_of_b(request, kernels, column, columns, start, k, scratch);
     kernels->pair_rows(b.data, b.type, b.ld, k, b.columns, false, scratch, HEED_PANEL);
 }
@@ -62,6 +68,8 @@ const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed
         load_pairs(request, kernels, column, columns, start, k, scratch);
     else if (request->packed_b && type_has_blocks(request->b_type))
         kernels->unpack_blocks(heed_gemm_packed_at(request, column, start), request->b_type, k, scratch);
+    else if (heed_gemm_packed_has_words(request))
+        kernels->unpack_words(heed_gemm_packed_at(request, column, start), k, false, scratch);
     else if (request->packed_b)
         kernels->pack(heed_gemm_packed_at(request, column, start), request->b_type, HEED_PANEL, k, HEED_PANEL, scratch);
     else if (request->transpose_b)
@@ -86,6 +94,17 @@ INLINE void copy_panel(const int bytes, const char *src, int64_t ld, int64_t ste
     }
 }
 
+/* Words of bf16: panel[p][0..63] = b[2 p][j] and b[2 p + 1][j], zeros where there is none; b as above. */
+static void copy_words(const char *src, int64_t ld, int64_t step, int64_t k, int columns, char *panel) {
+    enum { BYTES = 2 };
+    memset(panel, 0, (size_t)panel_bytes(HEED_BF16, k));
+    for (int64_t p = 0; p < k; p++) {
+        char *to = panel + p / 2 * 2 * HEED_PANEL * BYTES + p % 2 * BYTES;
+        for (int j = 0; j < columns; j++)
+            memcpy(to + 2 * j * BYTES, src + (p * ld + j * step) * BYTES, BYTES);
+    }
+}
+
 static bool pack_task(void *context, int64_t task, int worker) {
     const struct pack_run *run = context;
     const struct heed_gemm *request = run->request;
@@ -99,7 +118,9 @@ static bool pack_task(void *context, int64_t task, int worker) {
         run->kernels->pack_blocks(src, request->b_type, request->ldb, request->k, columns, panel);
     else if (request->b_type == HEED_I8)
         copy_panel(1, src, ld, step, request->k, columns, panel);
-    else if (request->b_type != HEED_F32)
+    else if (request->b_type == HEED_BF16)
+        copy_words(src, ld, step, request->k, columns, panel);
+    else if (request->b_type == HEED_F16)
         copy_panel(2, src, ld, step, request->k, columns, panel);
     else if (request->transpose_b)
         run->kernels->pack_transposed(src, HEED_F32, request->ldb, request->k, columns, panel);

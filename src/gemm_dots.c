@@ -136,6 +136,10 @@ static void load_b(const struct dots_block *block) {
                                          columns, panel);
             continue;
         }
+        if (heed_gemm_packed_has_words(request)) {
+            run->dots->load_b_words(heed_gemm_packed_at(request, block->column + j, block->start), k, panel);
+            continue;
+        }
         const struct heed_gemm_rows b =
             heed_gemm_rows_of_b(request, run->kernels, block->column + j, columns, block->start, k, block->source);
         run->dots->load_b(b.data, b.type, b.ld, k, b.columns, panel);

@@ -99,6 +99,7 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
                                         .c = c->sums,
                                         .ldc = c->ldsums,
                                         .pairs = request->compute == HEED_COMPUTE_BF16,
+                                        .words = heed_gemm_packed_has_words(request),
                                         .continues = done > 0,
                                         .far = is_far(request),
                                         .exact = !request->packed_b,

@@ -179,8 +179,9 @@ struct heed_softmax_values {
  * type, any without blocks.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b is
  * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
  * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
- * pairs: a is pairs, along rows, of p; so are elements of b taken, not rounded: they must be bf16 as they are.  far: b is beyond
- * L2.  fetch_once: what is ahead goes into L1 alone where that is quicker, which HEED_TRAIT_FETCHES_ONCE says. */
+ * pairs: a is pairs, along rows, of p; so are elements of b taken, not rounded: they must be bf16 as they are.  words: b is a
+ * panel of bf16 as heed_gemm_pack_b has it; nothing continues.  far: b is beyond L2.  fetch_once: what is ahead goes into L1 alone
+ * where that is quicker, which HEED_TRAIT_FETCHES_ONCE says. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -192,7 +193,7 @@ struct heed_thin_product {
     float *c;
     int64_t ldc;
     int skipped;
-    bool pairs, continues, far, exact, fetch_once;
+    bool pairs, words, continues, far, exact, fetch_once;
     const void *next;
     int64_t next_step;
 };
@@ -330,11 +331,12 @@ struct heed_dots {
     void (*load_a)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy);
     void (*load_b)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
     void (*load_b_transposed)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
+    void (*load_b_words)(const void *words, int64_t k, float *y); /* of a panel as heed_gemm_pack_b has it, all columns */
     void (*tile)(const struct heed_dot_tile *tile);
     void (*weigh)(const struct heed_dot_weights *weights);
     void (*weigh_values)(const struct heed_dot_values *values); /* where tiles finish */
-    /* Where tiles finish: as that of the table, of one panel of bf16, and in pairs, but a is rows as load_a has them.  Nothing
-     * continues; HEED_PANEL columns; what is fetched is what follows the panel in memory. */
+    /* Where tiles finish: as that of the table, of words and in pairs, but a is rows as load_a has them.  What is fetched is what
+     * follows the panel in memory. */
     void (*thin_product)(const struct heed_thin_product *product);
 };
 
@@ -358,10 +360,11 @@ struct heed_kernels {
     /* panel[p][0..63] = b[p][0..columns-1], zeros after them, of either sign; columns <= 64.  pack: b[p][j] is src[p * ld + j];
      * pack_transposed: src[j * ld + p], of the given type: of any, pack of any without blocks.  panel is aligned to 64 bytes only
      * if the caller wants speed.  pack_blocks: whole blocks as heed_gemm_pack_b has them, or HEED_I8 as if it were blocks without
-     * scales; unpack_blocks: as many of such a panel. */
+     * scales; unpack_blocks: as many of such a panel.  unpack_words: of a panel of bf16, as pairs along columns if `pairs`. */
     void (*pack)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     void (*pack_blocks)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, void *panel);
     void (*unpack_blocks)(const void *packed, enum heed_type type, int64_t k, float *panel);
+    void (*unpack_words)(const void *words, int64_t k, bool pairs, float *panel);
     void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */
     void (*store_keys)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel, int64_t width);

@@ -316,7 +316,7 @@ START_TEST(test_gemm_packed_bytes) {
     ck_assert_int_eq(packed_bytes(7, 0, HEED_F32), 0);
     ck_assert_int_eq(packed_bytes(1, 3, HEED_F32), 3 * 64 * 4);
     ck_assert_int_eq(packed_bytes(65, 3, HEED_F32), 3 * 128 * 4);
-    ck_assert_int_eq(packed_bytes(65, 3, HEED_BF16), 3 * 128 * 2);
+    ck_assert_int_eq(packed_bytes(65, 3, HEED_BF16), 4 * 128 * 2); /* whole words */
     ck_assert_int_eq(packed_bytes(65, 3, HEED_F16), 3 * 128 * 2);
     ck_assert_int_eq(packed_bytes(65, 3, HEED_I8), 3 * 128);
     ck_assert_int_eq(packed_bytes(65, 96, HEED_Q8_0), 3 * 128 * 34);
@@ -329,7 +329,9 @@ START_TEST(test_gemm_packed_bytes) {
     ck_assert_int_eq(packed_bytes(1, INT64_MAX, HEED_F32), -1);
     ck_assert_int_eq(packed_bytes(INT64_MAX / 2, INT64_MAX / 2, HEED_F32), -1);
     ck_assert_int_eq(packed_bytes(64, INT64_MAX / 128, HEED_F32), -1); /* fits in floats, not in bytes */
-    ck_assert_int_eq(packed_bytes(64, INT64_MAX / 128, HEED_BF16), INT64_MAX / 128 * 128);
+    ck_assert_int_eq(packed_bytes(64, INT64_MAX / 128 - 1, HEED_BF16), (INT64_MAX / 128 - 1) * 128);
+    ck_assert_int_eq(packed_bytes(64, INT64_MAX / 128, HEED_BF16), -1);
+    ck_assert_int_eq(packed_bytes(64, INT64_MAX / 128, HEED_F16), INT64_MAX / 128 * 128);
     ck_assert_int_eq(packed_bytes(1, 1, (enum heed_type)99), -1);
     ck_assert_int_eq(heed_gemm_packed_bytes(NULL), -1);
 }

@@ -139,54 +139,99 @@ static void check_thin_product(const struct heed_kernels *table, struct rng *rng
         free(all[i]);
 }
 
-/* As rows of dots have it, and b a panel of bf16. */
-static void compute_words(const struct heed_dots *dots, const struct thin_case *t, struct rng *rng, float *got) {
-    const int64_t words = round_up(t->k, HEED_DOT) / dots->elements, panel = HEED_PANEL / 2;
-    float *rows = new_floats(t->rows * words), *bits = new_floats(t->k * panel);
+/* b, of bf16, as heed_gemm_pack_b has it. */
+static struct tensor words_of_b(const struct thin_case *t, struct rng *rng) {
+    const int64_t rows = round_up(t->k, 2) / 2;
+    float *words = calloc((size_t)(rows * HEED_PANEL), sizeof *words);
+    for (int64_t p = 0; p < t->k; p++)
+        for (int j = 0; j < HEED_PANEL; j++) {
+            const uint16_t half = half_of(HEED_BF16, t->b[p * HEED_PANEL + j]);
+            memcpy((uint16_t *)(words + p / 2 * HEED_PANEL + j) + p % 2, &half, sizeof half);
+        }
+    struct tensor b = matrix(rows, HEED_PANEL, HEED_PANEL, any_placement(rng), words);
+    free(words);
+    return b;
+}
+
+/* By dots, unless they are NULL, which take a as they arrange it. */
+static void compute_words(const struct heed_kernels *table, const struct heed_dots *dots, const struct thin_case *t,
+                          struct rng *rng, float *got) {
+    const int64_t depth = dots ? round_up(t->k, HEED_DOT) / dots->elements : t->pairs ? round_up(t->k, 2) : t->k;
     flush(t, true);
-    dots->load_a(t->a, HEED_F32, t->k, t->rows, t->k, rows, words);
-    for (int64_t i = 0; i < t->k * HEED_PANEL; i++) {
-        const uint16_t half = half_of(HEED_BF16, t->b[i]);
-        memcpy((char *)bits + i * (int64_t)sizeof half, &half, sizeof half);
-    }
-    struct tensor a = matrix(t->rows, words, words + rng_range(rng, 0, 3), any_placement(rng), rows);
-    struct tensor b = matrix(t->k, panel, panel, any_placement(rng), bits);
+    float *factors = dots ? new_floats(t->rows * depth) : new_factors(table, t, depth);
+    if (dots)
+        dots->load_a(t->a, HEED_F32, t->k, t->rows, t->k, factors, depth);
+    struct tensor a = matrix(t->rows, depth, depth + rng_range(rng, 0, 3), any_placement(rng), factors);
+    struct tensor b = words_of_b(t, rng);
     struct tensor c = matrix(t->rows, HEED_PANEL, HEED_PANEL + rng_range(rng, 0, 3), any_placement(rng), t->c);
-    dots->thin_product(&(struct heed_thin_product){.rows = t->rows,
-                                                   .columns = HEED_PANEL,
-                                                   .k = t->k,
-                                                   .a = a.data,
-                                                   .lda = a.stride[2],
-                                                   .b = b.data,
-                                                   .type = HEED_BF16,
-                                                   .ldb = HEED_PANEL,
-                                                   .c = c.data,
-                                                   .ldc = c.stride[2],
-                                                   .pairs = true,
-                                                   .fetch_once = rng_range(rng, 0, 1)});
+    (dots ? dots->thin_product : table->thin_product)(&(struct heed_thin_product){.rows = t->rows,
+                                                                                  .columns = HEED_PANEL,
+                                                                                  .k = t->k,
+                                                                                  .a = a.data,
+                                                                                  .lda = a.stride[2],
+                                                                                  .b = b.data,
+                                                                                  .type = HEED_BF16,
+                                                                                  .ldb = HEED_PANEL,
+                                                                                  .c = c.data,
+                                                                                  .ldc = c.stride[2],
+                                                                                  .pairs = t->pairs,
+                                                                                  .words = true,
+                                                                                  .exact = true,
+                                                                                  .next = t->has_next ? t->a : NULL,
+                                                                                  .fetch_once = rng_range(rng, 0, 1)});
     flush(t, false);
     take_product(&a, &b, &c, got);
-    free(rows);
-    free(bits);
+    free(factors);
+}
+
+/* What becomes of words where products do not take them: rows of floats, or pairs, and what dots arrange from rows. */
+static void check_unpacked(const struct heed_kernels *table, const struct thin_case *t, struct rng *rng) {
+    const int64_t depth = t->pairs ? round_up(t->k, 2) : t->k, dots_depth = round_up(t->k, HEED_DOT);
+    float *got = new_floats(dots_depth * HEED_PANEL), *want = new_floats(dots_depth * HEED_PANEL);
+    struct tensor b = words_of_b(t, rng);
+    table->unpack_words(b.data, t->k, t->pairs, got);
+    memcpy(want, t->b, (size_t)(t->k * HEED_PANEL) * sizeof *want);
+    if (t->pairs)
+        table->pair_rows(t->b, HEED_F32, HEED_PANEL, t->k, HEED_PANEL, false, want, HEED_PANEL);
+    must(compare(ANY_NAN, got, want, depth, HEED_PANEL));
+    const struct heed_dots *const all[] = {table->dots, table->pairs};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]) {
+            all[i]->load_b_words(b.data, t->k, got);
+            all[i]->load_b(t->b, HEED_F32, HEED_PANEL, t->k, HEED_PANEL, want);
+            must(compare(ANY_NAN, got, want, dots_depth / all[i]->elements, HEED_PANEL));
+        }
+    must(tensor_unchanged(&b));
+    tensor_free(&b);
+    free(got);
+    free(want);
 }
 
 static void check_thin_words(const struct heed_kernels *table, struct rng *rng) {
     const enum fill mode = any_fill(rng);
-    const int rows = (int)rng_range(rng, 1, 70);
+    const struct heed_dots *dots = rng_range(rng, 0, 1) ? table->pairs : NULL;
+    const int rows = (int)rng_range(rng, 1, dots ? 70 : 17);
     const int64_t k = rng_range(rng, 1, rng_range(rng, 0, 2) ? 270 : 20);
-    struct thin_case t = {.pairs = true, .rows = rows, .columns = HEED_PANEL, .k = k, .ldb = HEED_PANEL};
+    struct thin_case t = {.pairs = dots || rng_range(rng, 0, 1),
+                          .has_next = rng_range(rng, 0, 1),
+                          .rows = rows,
+                          .columns = HEED_PANEL,
+                          .k = k,
+                          .ldb = HEED_PANEL};
     t.a = new_filled(rng, mode, rows * k);
     t.b = new_filled(rng, mode, k * HEED_PANEL);
     t.c = new_filled(rng, mode, rows * HEED_PANEL);
     round_floats(HEED_BF16, t.a, rows * k);
     round_floats(HEED_BF16, t.b, k * HEED_PANEL);
     float *got = new_floats(rows * HEED_PANEL), *want = new_floats(rows * HEED_PANEL);
-    describe("thin_product of words", table->name, "%d rows, k %lld, %s", rows, (long long)k, fill_name(mode));
-    compute_words(table->pairs, &t, rng, got);
+    describe("thin_product of words", table->name, "%d rows, k %lld, %s, %s%s", rows, (long long)k, fill_name(mode),
+             t.pairs ? "pairs" : "floats", dots ? " by dots" : "");
+    compute_words(table, dots, &t, rng, got);
     compute_product(scalar_kernels(), &t, rng, want);
     must(compare(ANY_NAN, got, want, rows, HEED_PANEL));
     for (int i = 0; i < rows; i++)
         must_be_chain(&t, i, i % HEED_PANEL, got[i * HEED_PANEL + i % HEED_PANEL]);
+    check_unpacked(table, &t, rng);
     float *const all[] = {t.a, t.b, t.c, got, want};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
@@ -207,7 +252,7 @@ END_TEST
 START_TEST(test_thin_words) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("thin_words", 0);
-    for (int64_t repeat = 0; table->pairs && repeat < test_count(300); repeat++)
+    for (int64_t repeat = 0; repeat < test_count(300); repeat++)
         check_thin_words(table, &rng);
 }
 END_TEST

@@ -154,6 +154,7 @@ const struct heed_dots heed_dots_amx = {
     .load_a = load_a,
     .load_b = load_b,
     .load_b_transposed = load_b_transposed,
+    .load_b_words = load_b_words,
     .tile = tile,
     .weigh = dot_weigh,
 };

@@ -185,6 +185,7 @@ const struct heed_dots heed_dots_avx512bf16 = {
     .load_a = load_a,
     .load_b = load_b,
     .load_b_transposed = load_b_transposed,
+    .load_b_words = load_b_words,
     .tile = pair_tile,
     .weigh = dot_weigh,
     .weigh_values = pair_weigh_values,

@@ -87,6 +87,14 @@ static void load_b_transposed(const void *x, enum heed_type type, int64_t ldx, i
     WITH_STORED_TYPE(type, load_b_transposed_of(TYPE, x, ldx, k, columns, y));
 }
 
+static void load_b_words(const void *words, int64_t k, float *y) {
+    const float *from = words;
+    for (int64_t p = 0; p < round_up(k, HEED_DOT); p += 2, from += HEED_PANEL) {
+        float *to = y + p / HEED_DOT * (HEED_DOT / 2) * HEED_PANEL + p % HEED_DOT / 2 * B_ROW;
+        UNROLL for (int j = 0; j < HEED_PANEL; j += WORDS) v_store(to + j / WORDS * B_COLUMNS, p < k ? v_load(from + j) : v_zero());
+    }
+}
+
 enum { DOT_BYTES = 2 };
 INLINE void dot_store(float *s, int j, const vf x[HEED_DOT / VF_LANES]) {
     _mm512_storeu_si512((char *)s + j * DOT_BYTES, round_a(x[0], x[1]));

@@ -48,6 +48,11 @@ static void dot_load_b_transposed(const void *x, enum heed_type type, int64_t ld
     dot_load_b(y, HEED_F32, HEED_PANEL, k, HEED_PANEL, y);
 }
 
+static void dot_load_b_words(const void *words, int64_t k, float *y) {
+    unpack_words(words, k, false, y);
+    dot_load_b(y, HEED_F32, HEED_PANEL, k, HEED_PANEL, y);
+}
+
 /* sums += even + odd, for HEED_DOT of p.  The sums of a tile do not fit into the registers beside the two chains. */
 INLINE void dot_step(const int rows, const int vectors, const struct heed_dot_tile *tile, const float *a, const float *b,
                      float sums[TILE_ROWS][TILE_COLUMNS]) {

@@ -41,6 +41,20 @@ static void pack_transposed(const void *src, enum heed_type type, int64_t ld, in
         WITH_STORED_TYPE(type, pack_transposed_of(TYPE, src, ld, k, columns, panel));
 }
 
+static void unpack_words(const void *words, int64_t k, bool pairs, float *panel) {
+    const char *from = words;
+    for (int64_t p = 0; p < k; p += 2, from += HEED_PANEL * WORD_BYTES, panel += 2 * HEED_PANEL) {
+        const bool both = pairs || p + 1 < k;
+        float *even = panel + (pairs ? HEED_PANEL : 0), *odd = panel + (pairs ? 0 : HEED_PANEL);
+        for (int j = 0; j < HEED_PANEL; j += VF_LANES) {
+            const vi word = v_load_int((const uint8_t *)from + j * WORD_BYTES);
+            v_store(even + j, v_bf16(word, 0));
+            if (both)
+                v_store(odd + j, v_bf16(word, 1));
+        }
+    }
+}
+
 /* Columns of VF_LANES keys are written whole; the others one by one, for their neighbours may be another worker's. */
 INLINE void store_keys_of(const enum heed_type type, const void *src, int64_t ld, int64_t k, int columns, float *panel,
                           int64_t width) {

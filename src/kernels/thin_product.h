@@ -4,7 +4,8 @@
  * matrix is taken in the order in which it lies, some rows at a time over all columns, while the next ones are fetched by software.
  * Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile: widened into L1 first, decoding
  * from bf16 took 1.5 times as long, and from bytes twice.
- */
+ *
+ * b is rows of a type, or a panel of words: two elements of k side by side, which become floats by an operation each, in order. */
 #ifndef HEED_KERNELS_THIN_PRODUCT_H
 #define HEED_KERNELS_THIN_PRODUCT_H
 
@@ -24,6 +25,9 @@ enum {
     TALL_VECTORS = TILE_VECTORS / 2,
     THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS
 };
+
+/* What b is: rows, or words, of which the first element, or of pairs the second, comes first. */
+enum thin_b { THIN_ROWS_OF_B, THIN_WORDS, THIN_PAIR_WORDS };
 
 /* A window of what lies ahead, by its address, for nothing is read of it; 0: none.  step: bytes from row to row; 0: it is one
  * piece. */
@@ -73,13 +77,18 @@ INLINE void thin_fetch(const int bytes, struct thin_ahead ahead, uintptr_t furth
         UNROLL for (int u = 0; u < THIN_STEPS; u++) thin_fetch_lines(bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
 }
 
-/* Columns of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so, too. */
+/* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
+ * too. */
 INLINE bool thin_is_apart(const enum heed_type type, const int vectors, const int v) {
     return type == HEED_BF16 && (v | 1) < vectors;
 }
-INLINE void thin_load_columns(const enum heed_type type, const int vectors, const void *b, vf column[THIN_VECTORS]) {
+/* `step`: of a turn. */
+INLINE void thin_load_columns(const enum heed_type type, const enum thin_b kind, const int step, const int vectors, const void *b,
+                              vf column[THIN_VECTORS]) {
     UNROLL for (int v = 0; v < vectors; v++) {
-        if (thin_is_apart(type, vectors, v))
+        if (kind != THIN_ROWS_OF_B)
+            column[v] = v_pin(v_bf16(v_load_int((const uint8_t *)b + v * VF_LANES * WORD_BYTES), (kind == THIN_WORDS) == step));
+        else if (thin_is_apart(type, vectors, v))
             column[v] = v_pin(v_bf16(v_load_int(type_at(type, b, v / 2 * 2 * VF_LANES)), v % 2));
         else
             column[v] = v_pin(load_type(type, type_at(type, b, v * VF_LANES)));
@@ -95,10 +104,10 @@ INLINE void thin_store_sums(const enum heed_type type, const int vectors, vf acc
 }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p. */
-INLINE void thin_step(const enum heed_type type, const int rows, const int vectors, vf acc[][THIN_VECTORS],
-                      const float *const a[ROW_GROUPS], int64_t lda, const void *b) {
+INLINE void thin_step(const enum heed_type type, const enum thin_b kind, const int step, const int rows, const int vectors,
+                      vf acc[][THIN_VECTORS], const float *const a[ROW_GROUPS], int64_t lda, const void *b) {
     vf column[THIN_VECTORS];
-    thin_load_columns(type, vectors, b, column);
+    thin_load_columns(type, kind, step, vectors, b, column);
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
@@ -106,34 +115,36 @@ INLINE void thin_step(const enum heed_type type, const int rows, const int vecto
 }
 
 /* THIN_STEPS of them; a advances. */
-INLINE void thin_steps(const enum heed_type type, const int rows, const int vectors, vf acc[][THIN_VECTORS],
+INLINE void thin_steps(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors, vf acc[][THIN_VECTORS],
                        const float *a[ROW_GROUPS], int64_t lda, const void *const b[THIN_STEPS]) {
     UNROLL for (int u = 0; u < THIN_STEPS; u++) {
-        thin_step(type, rows, vectors, acc, a, lda, b[u]);
+        thin_step(type, kind, u, rows, vectors, acc, a, lda, b[kind == THIN_ROWS_OF_B ? u : 0]);
         UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
     }
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(a[g]);
 }
 
 /* The last step where there is no other: of a pair the even one alone, after a product of zeros, which is no -0. */
-INLINE void thin_last_step(const enum heed_type type, const int rows, const int vectors, vf acc[][THIN_VECTORS],
-                           const float *a[ROW_GROUPS], int64_t lda, const void *b, bool pairs) {
+INLINE void thin_last_step(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors,
+                           vf acc[][THIN_VECTORS], const float *a[ROW_GROUPS], int64_t lda, const void *b, bool pairs) {
     UNROLL for (int i = 0; pairs && i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_add(acc[i][v], v_zero());
     UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += pairs;
-    thin_step(type, rows, vectors, acc, a, lda, b);
+    thin_step(type, kind, kind == THIN_PAIR_WORDS, rows, vectors, acc, a, lda, b);
 }
 
 /* Rows from `from` on, columns from j on. */
-INLINE void thin_body(const enum heed_type type, const int rows, const int vectors, const struct thin_window *window, int from,
-                      int j) {
+INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors,
+                      const struct thin_window *window, int from, int j) {
     vf acc[THIN_ROWS][THIN_VECTORS];
+    const bool words = kind != THIN_ROWS_OF_B;
+    const enum heed_type order = words ? HEED_F32 : type; /* of sums */
     const int bytes = vectors * VF_LANES * (int)type_bytes(type);
     const float *a[ROW_GROUPS];
     int64_t k = window->k;
     /* Of two rows, the one that comes first, and the other. */
     const int64_t ldb = k > 1 ? window->ldb : 0;
-    const void *b[THIN_STEPS] = {type_at(type, window->b, j + (window->pairs ? ldb : 0)),
-                                 type_at(type, window->b, j + (window->pairs ? 0 : ldb))};
+    const void *b[THIN_STEPS] = {type_at(type, window->b, words ? 2 * j : j + (window->pairs ? ldb : 0)),
+                                 type_at(type, window->b, words ? 2 * j : j + (window->pairs ? 0 : ldb))};
     float *c = window->c + from * window->ldc + j;
     struct thin_ahead ahead = thin_ahead_of_tile(window->ahead, bytes, k, j * type_bytes(type));
     int wait = window->turn;
@@ -143,48 +154,49 @@ INLINE void thin_body(const enum heed_type type, const int rows, const int vecto
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
     if (window->continues)
-        UNROLL for (int i = 0; i < rows; i++) thin_load_sums(type, vectors, c + i * window->ldc, acc[i]);
+        UNROLL for (int i = 0; i < rows; i++) thin_load_sums(order, vectors, c + i * window->ldc, acc[i]);
     NO_UNROLL for (; k >= THIN_STEPS; k -= THIN_STEPS) {
         if (wait-- == 0) {
             thin_fetch(bytes, ahead, window->further);
             wait = window->turns - 1;
         }
         ahead.data += (uintptr_t)(THIN_STEPS * ahead.step);
-        thin_steps(type, rows, vectors, acc, a, window->lda, b);
+        thin_steps(type, kind, rows, vectors, acc, a, window->lda, b);
         UNROLL for (int u = 0; u < THIN_STEPS; u++) b[u] = type_at(type, b[u], THIN_STEPS * ldb);
         PIN(k); /* gcc 12 else counts on the stack */
     }
     if (k > 0)
-        thin_last_step(type, rows, vectors, acc, a, window->lda, b[window->pairs], window->pairs);
-    UNROLL for (int i = 0; i < rows; i++) thin_store_sums(type, vectors, acc[i], c + i * window->ldc);
+        thin_last_step(type, kind, rows, vectors, acc, a, window->lda, b[window->pairs], window->pairs);
+    UNROLL for (int i = 0; i < rows; i++) thin_store_sums(order, vectors, acc[i], c + i * window->ldc);
 }
 
 #define THIN_FITS(rows, vectors)                                                                                                   \
     (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
-#define THIN_SHAPE(kernel, type, rows, vectors)                                                                                    \
+#define THIN_SHAPE(kernel, type, kind, rows, vectors)                                                                              \
     NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j) {                                 \
         if (THIN_FITS(rows, vectors))                                                                                              \
-            thin_body(type, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j);         \
+            thin_body(type, kind, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j);   \
     }
-#define THIN_SHAPES_OF_ROWS(kernel, type, rows)                                                                                    \
-    THIN_SHAPE(kernel, type, rows, 1)                                                                                              \
-    THIN_SHAPE(kernel, type, rows, 2)                                                                                              \
-    THIN_SHAPE(kernel, type, rows, 3)                                                                                              \
-    THIN_SHAPE(kernel, type, rows, 4)
-#define THIN_TALL_SHAPES_OF_ROWS(kernel, type, rows) THIN_SHAPE(kernel, type, rows, 1) THIN_SHAPE(kernel, type, rows, 2)
-#define THIN_SHAPES(kernel, type)                                                                                                  \
-    THIN_SHAPES_OF_ROWS(kernel, type, 1)                                                                                           \
-    THIN_SHAPES_OF_ROWS(kernel, type, 2)                                                                                           \
-    THIN_SHAPES_OF_ROWS(kernel, type, 3)                                                                                           \
-    THIN_SHAPES_OF_ROWS(kernel, type, 4)                                                                                           \
-    THIN_SHAPES_OF_ROWS(kernel, type, 5)                                                                                           \
-    THIN_SHAPES_OF_ROWS(kernel, type, 6)                                                                                           \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 7)                                                                                      \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 8)                                                                                      \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 9)                                                                                      \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 10)                                                                                     \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 11)                                                                                     \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, 12)
+#define THIN_SHAPES_OF_ROWS(kernel, type, kind, rows)                                                                              \
+    THIN_SHAPE(kernel, type, kind, rows, 1)                                                                                        \
+    THIN_SHAPE(kernel, type, kind, rows, 2)                                                                                        \
+    THIN_SHAPE(kernel, type, kind, rows, 3)                                                                                        \
+    THIN_SHAPE(kernel, type, kind, rows, 4)
+#define THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, rows)                                                                         \
+    THIN_SHAPE(kernel, type, kind, rows, 1) THIN_SHAPE(kernel, type, kind, rows, 2)
+#define THIN_SHAPES(kernel, type, kind)                                                                                            \
+    THIN_SHAPES_OF_ROWS(kernel, type, kind, 1)                                                                                     \
+    THIN_SHAPES_OF_ROWS(kernel, type, kind, 2)                                                                                     \
+    THIN_SHAPES_OF_ROWS(kernel, type, kind, 3)                                                                                     \
+    THIN_SHAPES_OF_ROWS(kernel, type, kind, 4)                                                                                     \
+    THIN_SHAPES_OF_ROWS(kernel, type, kind, 5)                                                                                     \
+    THIN_SHAPES_OF_ROWS(kernel, type, kind, 6)                                                                                     \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 7)                                                                                \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 8)                                                                                \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 9)                                                                                \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 10)                                                                               \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 11)                                                                               \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 12)
 #define THIN_TALL_NAMES(kernel, rows)                                                                                              \
     { kernel##_##rows##x1, kernel##_##rows##x2 }
 #define THIN_TABLE(kernel)                                                                                                         \
@@ -193,10 +205,12 @@ INLINE void thin_body(const enum heed_type type, const int rows, const int vecto
             TILE_NAMES(kernel, 6), THIN_TALL_NAMES(kernel, 7), THIN_TALL_NAMES(kernel, 8), THIN_TALL_NAMES(kernel, 9),             \
             THIN_TALL_NAMES(kernel, 10), THIN_TALL_NAMES(kernel, 11), THIN_TALL_NAMES(kernel, 12)                                  \
     }
-THIN_SHAPES(thin, HEED_F32)
-THIN_SHAPES(thin_bf16, HEED_BF16)
-THIN_SHAPES(thin_f16, HEED_F16)
-THIN_SHAPES(thin_i8, HEED_I8)
+THIN_SHAPES(thin, HEED_F32, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_bf16, HEED_BF16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_f16, HEED_F16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_i8, HEED_I8, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_words, HEED_BF16, THIN_WORDS)
+THIN_SHAPES(thin_pair_words, HEED_BF16, THIN_PAIR_WORDS)
 
 /* n in as few parts of at most `most` as there can be, as even as can be: `longer` of them have each + 1. */
 struct thin_parts {
@@ -219,18 +233,21 @@ INLINE struct thin_split thin_split_of(int rows, int columns) {
     return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
 }
 
-static void thin_tiles(enum heed_type type, const struct thin_split *split, struct thin_window *window) {
-    static void (*const shapes[4][12][4])(const struct thin_window *, int, int) = {[HEED_F32] = THIN_TABLE(thin),
-                                                                                   [HEED_BF16] = THIN_TABLE(thin_bf16),
-                                                                                   [HEED_F16] = THIN_TABLE(thin_f16),
-                                                                                   [HEED_I8] = THIN_TABLE(thin_i8)};
+static void thin_tiles(enum heed_type type, bool words, const struct thin_split *split, struct thin_window *window) {
+    static void (*const of_types[4][12][4])(const struct thin_window *, int, int) = {[HEED_F32] = THIN_TABLE(thin),
+                                                                                     [HEED_BF16] = THIN_TABLE(thin_bf16),
+                                                                                     [HEED_F16] = THIN_TABLE(thin_f16),
+                                                                                     [HEED_I8] = THIN_TABLE(thin_i8)};
+    static void (*const of_words[2][12][4])(const struct thin_window *, int, int) = {THIN_TABLE(thin_words),
+                                                                                     THIN_TABLE(thin_pair_words)};
+    void (*const(*shapes)[4])(const struct thin_window *, int, int) = words ? of_words[window->pairs] : of_types[type];
     window->turns = split->rows.count;
     for (int across = 0, j = 0; across < split->vectors.count; across++) {
         const int vectors = thin_part(&split->vectors, across);
         for (int down = 0, from = 0; down < split->rows.count; down++) {
             const int rows = thin_part(&split->rows, down);
             window->turn = window->ahead.data > 0 ? down : -1;
-            shapes[type][rows - 1][vectors - 1](window, from, j);
+            shapes[rows - 1][vectors - 1](window, from, j);
             from += rows;
         }
         j += vectors * VF_LANES;
@@ -274,7 +291,7 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
         window.ahead = thin_ahead_at(product, row + window.k);
         const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);
         window.further = further.data ? further.data - window.ahead.data : 0;
-        thin_tiles(product->type, &split, &window);
+        thin_tiles(product->type, product->words, &split, &window);
         window.continues = true;
     }
 }
