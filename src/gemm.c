@@ -6,12 +6,6 @@
 #include "gemm_small.h"
 #include "workspace.h"
 
-/* Few rows of pairs wait for memory, and are multiplied as it is read. */
-static bool is_of_dots(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    return heed_kernels_dots(kernels, request->compute) && heed_gemm_reads_ab(request) &&
-           !(request->compute == HEED_COMPUTE_BF16 && heed_gemm_is_thin(request, kernels));
-}
-
 /* One of the two plans, made once: it takes a twelfth of the time of 16 x 16 x 16 pairs. */
 struct gemm_way {
     bool of_dots;
@@ -21,7 +15,7 @@ struct gemm_way {
 
 static void plan_way(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                      const struct heed_kernels *kernels, struct gemm_way *way) {
-    way->of_dots = is_of_dots(request, kernels);
+    way->of_dots = request->compute == HEED_COMPUTE_BF16_AMX && heed_gemm_reads_ab(request);
     if (way->of_dots)
         way->dots = heed_gemm_dots_plan(request, epilogue, exec, kernels);
     else

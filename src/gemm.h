@@ -71,15 +71,9 @@ static inline bool heed_gemm_packed_has_words(const struct heed_gemm *request) {
 const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
                               int64_t start, int64_t k, float *scratch);
 
-/* The same as they are, but no words, of any type without blocks, where they are or in scratch, with panels' columns then. */
-struct heed_gemm_rows {
-    const void *data;
-    enum heed_type type;
-    int64_t ld;
-    int columns;
-};
-struct heed_gemm_rows heed_gemm_rows_of_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column,
-                                          int columns, int64_t start, int64_t k, float *scratch);
+/* The same as dots arrange them, in panel; source: k rows of HEED_PANEL floats, for blocks. */
+void heed_gemm_load_dots(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct heed_dots *dots,
+                         int64_t column, int columns, int64_t start, int64_t k, float *source, float *panel);
 
 /* What heed_gemm_finish will read or write of so many rows, `ld` bytes apart, from here on: to be fetched. */
 struct heed_gemm_finish_place {

@@ -36,18 +36,26 @@ const void *heed_gemm_b_at(const struct heed_gemm *request, int64_t column, int6
                    request->transpose_b ? column * request->ldb + start : start * request->ldb + column);
 }
 
-struct heed_gemm_rows heed_gemm_rows_of_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column,
-                                          int columns, int64_t start, int64_t k, float *scratch) {
+/* b as it is, but no words, of any type without blocks, where it is or in scratch, with panels' columns then. */
+struct b_rows {
+    const void *data;
+    enum heed_type type;
+    int64_t ld;
+    int columns;
+};
+
+static struct b_rows rows_of_b(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
+                               int64_t start, int64_t k, float *scratch) {
     const void *b = request->packed_b ? heed_gemm_packed_at(request, column, start) : heed_gemm_b_at(request, column, start);
     if (request->packed_b && !type_has_blocks(request->b_type))
-        return (struct heed_gemm_rows){b, request->b_type, HEED_PANEL, HEED_PANEL};
+        return (struct b_rows){b, request->b_type, HEED_PANEL, HEED_PANEL};
     if (!request->packed_b && !request->transpose_b)
-        return (struct heed_gemm_rows){b, request->b_type, request->ldb, columns};
+        return (struct b_rows){b, request->b_type, request->ldb, columns};
     if (request->packed_b)
         kernels->unpack_blocks(b, request->b_type, k, scratch);
     else
         kernels->pack_transposed(b, request->b_type, request->ldb, k, columns, scratch);
-    return (struct heed_gemm_rows){scratch, HEED_F32, HEED_PANEL, HEED_PANEL};
+    return (struct b_rows){scratch, HEED_F32, HEED_PANEL, HEED_PANEL};
 }
 
 static void load_pairs(const struct heed_gemm *request, const struct heed_kernels *kernels, int64_t column, int columns,
@@ -56,7 +64,7 @@ static void load_pairs(const struct heed_gemm *request, const struct heed_kernel
         kernels->unpack_words(heed_gemm_packed_at(request, column, start), k, true, scratch);
         return;
     }
-    const struct heed_gemm_rows b = heed_gemm_rows_of_b(request, kernels, column, columns, start, k, scratch);
+    const struct b_rows b = rows_of_b(request, kernels, column, columns, start, k, scratch);
     kernels->pair_rows(b.data, b.type, b.ld, k, b.columns, false, scratch, HEED_PANEL);
 }
 
@@ -77,6 +85,18 @@ const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed
     else
         kernels->pack(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, scratch);
     return scratch;
+}
+
+void heed_gemm_load_dots(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct heed_dots *dots,
+                         int64_t column, int columns, int64_t start, int64_t k, float *source, float *panel) {
+    if (heed_gemm_packed_has_words(request)) {
+        dots->load_b_words(heed_gemm_packed_at(request, column, start), k, panel);
+    } else if (request->transpose_b && !request->packed_b && !type_has_blocks(request->b_type)) {
+        dots->load_b_transposed(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, panel);
+    } else {
+        const struct b_rows b = rows_of_b(request, kernels, column, columns, start, k, source);
+        dots->load_b(b.data, b.type, b.ld, k, b.columns, panel);
+    }
 }
 
 struct pack_run {

@@ -120,30 +120,13 @@ static bool load_rows(void *context, int64_t task, int worker) {
     return true;
 }
 
-static bool is_transposed(const struct heed_gemm *request) {
-    return request->transpose_b && !request->packed_b && !type_has_blocks(request->b_type);
-}
-
 static void load_b(const struct dots_block *block) {
     const struct dots_run *run = block->run;
-    const struct heed_gemm *request = run->request;
-    const int64_t k = min_i64(block->k, request->k - block->start);
+    const int64_t k = min_i64(block->k, run->request->k - block->start);
     float *panel = block->b;
-    for (int64_t j = 0; j < block->columns; j += HEED_PANEL, panel += run->panel_floats) {
-        const int columns = (int)min_i64(HEED_PANEL, block->columns - j);
-        if (is_transposed(request)) {
-            run->dots->load_b_transposed(heed_gemm_b_at(request, block->column + j, block->start), request->b_type, request->ldb, k,
-                                         columns, panel);
-            continue;
-        }
-        if (heed_gemm_packed_has_words(request)) {
-            run->dots->load_b_words(heed_gemm_packed_at(request, block->column + j, block->start), k, panel);
-            continue;
-        }
-        const struct heed_gemm_rows b =
-            heed_gemm_rows_of_b(request, run->kernels, block->column + j, columns, block->start, k, block->source);
-        run->dots->load_b(b.data, b.type, b.ld, k, b.columns, panel);
-    }
+    for (int64_t j = 0; j < block->columns; j += HEED_PANEL, panel += run->panel_floats)
+        heed_gemm_load_dots(run->request, run->kernels, run->dots, block->column + j, (int)min_i64(HEED_PANEL, block->columns - j),
+                            block->start, k, block->source, panel);
 }
 
 /* Tiles of a strip fetch the next one, each a part of it, and what becomes of their sums. */

@@ -25,8 +25,15 @@ enum {
     TASKS_PER_WORKER = 4
 };
 
+/* Rows of bf16 are words where these begin and end as words do.  Few rows, which wait for b, are quicker a line apart. */
+static bool has_words_in_a(const struct gemm_run *run) {
+    const struct heed_gemm *request = run->request;
+    return run->words && !run->is_thin && request->a_type == HEED_BF16 && request->k % 2 == 0 && request->lda % 2 == 0 &&
+           (uintptr_t)request->a % sizeof(float) == 0;
+}
+
 bool heed_gemm_widens_rows(const struct gemm_run *run) {
-    return run->k > 0 && !run->request->transpose_a && (run->request->a_type != HEED_F32 || run->pairs);
+    return run->k > 0 && !run->request->transpose_a && (run->request->a_type != HEED_F32 || run->pairs) && !has_words_in_a(run);
 }
 
 bool heed_gemm_tiles_finish(const struct gemm_run *run) {
@@ -50,7 +57,8 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
 
 /* b needs no work for each block of rows. */
 static bool takes_b_as_packed(const struct gemm_run *run) {
-    return run->request->packed_b && run->request->b_type == HEED_F32 && !run->pairs;
+    return run->request->packed_b &&
+           (run->words ? run->request->b_type == HEED_BF16 : run->request->b_type == HEED_F32 && !run->pairs);
 }
 
 int64_t heed_gemm_direct_rows(void) { return heed_cpu_traits() & HEED_TRAIT_PACKS_FOR_FEW ? HEED_GEMM_FEW_ROWS : 24; }
@@ -87,7 +95,7 @@ static bool keeps_b_near(const struct gemm_run *run) {
 static int64_t plan_block_k(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     if (request->transpose_a)
-        return HEED_PANEL;
+        return HEED_PANEL / run->depth;
     if (run->block_columns > HEED_PANEL)
         return FEW_ROWS_PLAIN_K;
     if (run->task_rows <= HEED_GEMM_FEW_ROWS &&
@@ -137,27 +145,34 @@ static void plan_spans(struct gemm_run *run) {
     run->group_columns = spans ? group_columns : run->task_columns;
 }
 
-static int64_t plan_workspace(struct gemm_run *run) {
+static void plan_workspace(struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
-    const bool blocked = run->k > run->block_k, thin = heed_gemm_is_thin(request, run->kernels);
-    const int64_t block_k = min_i64(run->k, run->block_k);
-    run->sums_at = takes_b_as_packed(run) ? 0 : workspace_round(block_k * HEED_PANEL);
+    const bool blocked = run->k > run->block_k, has_source = run->words && type_has_blocks(request->b_type);
+    const int64_t block_k = run->words ? run->block_k : min_i64(run->k, run->block_k);
+    run->source_at = takes_b_as_packed(run) ? 0 : workspace_round(block_k * HEED_PANEL);
+    run->sums_at = run->source_at + (has_source ? run->depth * block_k * HEED_PANEL : 0);
     run->c_at = run->sums_at +
                 (blocked ? workspace_round(run->block_rows * (run->span_k < run->k ? run->group_columns : run->block_columns)) : 0);
     run->a_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
-    if (thin)
+    if (run->is_thin)
         run->a_at = HEED_GEMM_THIN_FLOATS;
-    if (heed_gemm_widens_rows(run))
-        return run->a_at + run->block_rows * workspace_round(run->k);
-    return run->a_at + (request->transpose_a ? workspace_round(run->block_rows * HEED_PANEL) : 0);
+    /* Words a line apart in L1, where 12 rows of 16 KB would share one set. */
+    run->lda = run->words ? round_up(request->k, HEED_DOT) / run->depth + HEED_LINE : workspace_round(run->k);
+    if (request->transpose_a)
+        run->lda = HEED_PANEL;
+    run->worker_floats = run->a_at + (request->transpose_a || heed_gemm_widens_rows(run) ? run->block_rows * run->lda : 0);
 }
 
 struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                const struct heed_kernels *kernels) {
     struct gemm_run run = {
         .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .pairs = heed_gemm_rounds(request)};
+    run.is_thin = heed_gemm_is_thin(request, kernels);
+    if (run.pairs && (!run.is_thin || heed_gemm_has_words(request, kernels)))
+        run.words = kernels->pairs;
+    run.depth = run.words ? run.words->elements : 1;
     if (heed_gemm_reads_ab(request))
-        run.k = run.pairs ? round_up(request->k, 2) : request->k;
+        run.k = run.pairs ? round_up(request->k, 2) / run.depth : request->k;
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)max_i64(run.k, 1);
     const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
     run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, work));
@@ -168,6 +183,6 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     run.block_k = plan_block_k(&run);
     run.block_rows = plan_block_rows(&run);
     plan_spans(&run);
-    run.worker_floats = plan_workspace(&run);
+    plan_workspace(&run);
     return run;
 }

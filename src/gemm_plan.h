@@ -12,7 +12,9 @@ struct gemm_run {
     const struct heed_epilogue *epilogue; /* NULL: none */
     const struct heed_exec *exec;
     const struct heed_kernels *kernels;
-    bool pairs;
+    bool pairs, is_thin;
+    const struct heed_dots *words; /* whose tiles take pairs as words; NULL: factors are floats */
+    int depth;                     /* elements of k in a step of tiles: 1, or the 2 of a word; k and parts of it count steps */
     int64_t tasks;
     int workers;
     int64_t k, block_k;            /* block_k: a multiple of HEED_LINE */
@@ -22,14 +24,15 @@ struct gemm_run {
     int64_t task_rows, task_columns;
     int64_t column_tasks;
     int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */
-    int64_t worker_floats, sums_at, c_at, a_at; /* a worker's workspace: a block of b, of sums, a tile of c, rows of a */
+    /* A worker's workspace: a block of b, what it is made of, a block of sums, a tile of c, rows of a, lda apart. */
+    int64_t worker_floats, source_at, sums_at, c_at, a_at, lda;
     float *workspace;
 };
 
 /* Of a request that has been checked and made safe; workspace is not set. */
 struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                const struct heed_kernels *kernels);
-/* Whether rows of op(a) are widened, or made pairs, beforehand. */
+/* Whether rows of op(a) are widened, or made pairs or words, beforehand. */
 bool heed_gemm_widens_rows(const struct gemm_run *run);
 /* Whether tiles write c; else it is made of their sums. */
 bool heed_gemm_tiles_finish(const struct gemm_run *run);

@@ -7,7 +7,9 @@
  * after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
  *
  * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
- * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors. */
+ * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors.  Where an
+ * instruction multiplies pairs they are words, a word to its tiles what a float is to others: packed bf16 as it is, and rows of
+ * bf16 mostly. */
 #include <stddef.h>
 
 #include "cpu.h"
@@ -46,44 +48,56 @@ static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t c
            rows <= heed_gemm_direct_rows();
 }
 
-/* Of a block's k, what the factors have. */
-static int64_t k_of_factors(const struct gemm_block *block) { return min_i64(block->k, block->run->request->k - block->start); }
+/* From a step on, so many steps: the elements of k that the factors have there. */
+static int64_t k_of_factors(const struct gemm_run *run, int64_t start, int64_t steps) {
+    return min_i64(run->depth * steps, run->request->k - run->depth * start);
+}
 
 static void load_b(struct gemm_block *block, float *scratch) {
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
+    const int64_t start = run->depth * block->start, k = k_of_factors(run, block->start, block->k);
     block->panel = run->tiles_pack_b && block->columns == HEED_PANEL ? scratch : NULL;
     if (block->panel || (!request->packed_b && reads_b_in_place(run, block->rows, block->columns))) {
-        block->b = heed_gemm_b_at(request, block->column, block->start);
+        block->b = heed_gemm_b_at(request, block->column, start);
         block->ldb = request->ldb;
         return;
     }
-    block->b =
-        heed_gemm_load_b(request, run->kernels, block->column, (int)block->columns, block->start, k_of_factors(block), scratch);
     block->ldb = HEED_PANEL;
+    if (!run->words) {
+        block->b = heed_gemm_load_b(request, run->kernels, block->column, (int)block->columns, start, k, scratch);
+        return;
+    }
+    block->b = heed_gemm_packed_has_words(request) ? heed_gemm_packed_at(request, block->column, start) : scratch;
+    if (block->b == scratch)
+        heed_gemm_load_dots(request, run->kernels, run->words, block->column, (int)block->columns, start, k,
+                            scratch + run->source_at, scratch);
 }
 
-/* A transposed a becomes rows of 64: block_k is 64 then. */
+/* A transposed a becomes rows of 64 elements. */
 static void load_a(struct gemm_block *block, float *scratch) {
-    const struct heed_gemm *request = block->run->request;
-    if (request->transpose_a) {
-        const struct heed_kernels *kernels = block->run->kernels;
-        const int64_t k = k_of_factors(block);
-        kernels->pack_transposed(type_at(request->a_type, request->a, block->start * request->lda + block->row), request->a_type,
-                                 request->lda, block->rows, (int)k, scratch);
-        if (block->run->pairs)
-            kernels->pair_queries(scratch, HEED_F32, HEED_PANEL, block->rows, k, 1.0f, scratch, HEED_PANEL);
-        block->a = scratch;
-        block->lda = HEED_PANEL;
-    } else {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm *request = run->request;
+    if (!request->transpose_a) {
         block->a = block->rows_of_a + block->start;
+        return;
     }
+    const int64_t k = k_of_factors(run, block->start, block->k);
+    run->kernels->pack_transposed(type_at(request->a_type, request->a, run->depth * block->start * request->lda + block->row),
+                                  request->a_type, request->lda, block->rows, (int)k, scratch);
+    if (run->words)
+        run->words->load_a(scratch, HEED_F32, HEED_PANEL, block->rows, k, scratch, HEED_PANEL);
+    else if (run->pairs)
+        run->kernels->pair_queries(scratch, HEED_F32, HEED_PANEL, block->rows, k, 1.0f, scratch, HEED_PANEL);
+    block->a = scratch;
+    block->lda = HEED_PANEL;
 }
 
 /* The block after this one: further down the same columns or, where these end, at the top of the next.  Packed, it is one piece. */
 static struct gemm_next find_next(const struct gemm_block *block, int64_t column, int64_t start, int64_t columns, int64_t bursts) {
     const struct heed_gemm *request = block->run->request;
-    const int64_t k = min_i64(block->run->block_k, request->k - start);
+    const int64_t k = k_of_factors(block->run, start, block->run->block_k);
+    start *= block->run->depth;
     if (request->packed_b) {
         const int64_t all = type_span(request->b_type, k); /* of 64 columns, in lines of 64 bytes */
         const int64_t lines = round_up(ceil_div(all, bursts), 4);
@@ -106,7 +120,7 @@ static struct gemm_next next_block(const struct gemm_block *block) {
     const int64_t columns = min_i64(HEED_PANEL, block->group_end - column);
     const int64_t tiles = ceil_div(block->rows, run->kernels->tile_rows) * ceil_div(block->columns, run->kernels->tile_columns);
     const int64_t bursts = tiles * (block->k / HEED_LINE);
-    if (columns <= 0 || run->request->k <= start || bursts == 0 || block->columns > HEED_PANEL ||
+    if (columns <= 0 || run->k <= start || bursts == 0 || block->columns > HEED_PANEL ||
         (few && (!run->request->packed_b || tiles == 1)))
         return (struct gemm_next){0};
     return find_next(block, column, start, columns, bursts);
@@ -192,7 +206,7 @@ static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t ro
         tile.ldc = apart ? HEED_PANEL : request->ldc;
     }
     fetch_next(block, index, &tile);
-    run->kernels->gemm_tile(&tile);
+    (run->words ? run->words->gemm_tile : run->kernels->gemm_tile)(&tile);
     if (apart)
         heed_gemm_finish(request, run->epilogue, run->kernels,
                          &(struct heed_gemm_sums){block->row + i, rows, block->column + j, tile.columns, block->c, HEED_PANEL});
@@ -248,27 +262,24 @@ static void multiply_block(struct gemm_block *block, float *workspace) {
     } while (block->start < block->span_end);
 }
 
-/* Words lie a line apart in L1, where 12 rows of 16 KB would share one set. */
-static void load_words(struct gemm_block *block, const void *rows, float *scratch) {
-    const struct heed_gemm *request = block->run->request;
-    const struct heed_dots *dots = block->run->kernels->pairs;
-    block->lda = min_i64(workspace_round(request->k), round_up(request->k, HEED_DOT) / dots->elements + HEED_LINE);
-    dots->load_a(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
-}
-
 /* Rows of a as floats, pairs or words: where they are, or in scratch. */
 static void load_rows_of_a(struct gemm_block *block, float *scratch) {
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
-    block->rows_of_a = heed_gemm_widens_rows(run) ? scratch : rows;
-    block->lda = heed_gemm_widens_rows(run) ? workspace_round(request->k) : request->lda;
-    if (heed_gemm_has_words(request, run->kernels))
-        load_words(block, rows, scratch);
+    if (!heed_gemm_widens_rows(run)) {
+        block->rows_of_a = rows;
+        block->lda = request->lda / run->depth;
+        return;
+    }
+    block->rows_of_a = scratch;
+    block->lda = run->lda;
+    if (run->words)
+        run->words->load_a(rows, request->a_type, request->lda, block->rows, request->k, scratch, run->lda);
     else if (run->pairs)
-        run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, block->lda);
-    else if (heed_gemm_widens_rows(run))
-        run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, block->lda);
+        run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, run->lda);
+    else
+        run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, run->lda);
 }
 
 /* All of k, a span at a time, of which the a stays in L2 for all columns of the group.  False: cancelled. */
@@ -296,7 +307,7 @@ static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t colu
     const struct heed_gemm *request = run->request;
     if (run->k > 0 && !request->transpose_a)
         load_rows_of_a(block, workspace + run->a_at);
-    if (heed_gemm_is_thin(request, run->kernels))
+    if (run->is_thin)
         return heed_gemm_thin(run, block->rows_of_a, block->lda, column, column_end, workspace);
     for (; column < column_end; column = block->group_end) {
         block->group = column;

@@ -335,6 +335,9 @@ struct heed_dots {
     void (*tile)(const struct heed_dot_tile *tile);
     void (*weigh)(const struct heed_dot_weights *weights);
     void (*weigh_values)(const struct heed_dot_values *values); /* where tiles finish */
+    /* Where tiles finish: as that of the table, and of the same tiles, but a, b and k are of words, two elements of k each, as
+     * load_a and load_b have them; panel is NULL. */
+    void (*gemm_tile)(const struct heed_gemm_tile *tile);
     /* Where tiles finish: as that of the table, of words and in pairs, but a is rows as load_a has them.  What is fetched is what
      * follows the panel in memory. */
     void (*thin_product)(const struct heed_thin_product *product);

@@ -102,7 +102,8 @@ enum { FEW_N = 4 * HEED_PANEL + 1, FEW_K = 601 };
 /* Rows that may wait for packed bf16, with work for several threads from 12 of them on. */
 static void check_pairs(int64_t m, const float *x, const struct heed_exec *exec) {
     float *want = new_floats(m * FEW_N), *got = new_floats(m * FEW_N);
-    uint16_t *b = malloc(sizeof *b * FEW_K * FEW_N), *panels = malloc(sizeof *b * (FEW_K + 1) * (size_t)round_up(FEW_N, HEED_PANEL));
+    uint16_t *b = malloc(sizeof *b * FEW_K * FEW_N),
+             *panels = malloc(sizeof *b * (FEW_K + 1) * (size_t)round_up(FEW_N, HEED_PANEL));
     for (int64_t i = 0; i < FEW_K * FEW_N; i++)
         b[i] = half_of(HEED_BF16, x[i]);
     struct heed_gemm gemm = {.m = m, .n = FEW_N, .k = FEW_K, .alpha = 1, .b_type = HEED_BF16, .compute = HEED_COMPUTE_BF16};

@@ -25,6 +25,7 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #define TILE_VECTORS 4
 #define TILE_CHAIN   pair_chain
 #include "kernels/tile.h"
+#include "kernels/gemm_tile.h"
 #include "kernels/merge_rows.h"
 #include "kernels/pair_weight.h"
 #include "kernels/exp_beside.h"
@@ -187,6 +188,7 @@ const struct heed_dots heed_dots_avx512bf16 = {
     .load_b_transposed = load_b_transposed,
     .load_b_words = load_b_words,
     .tile = pair_tile,
+    .gemm_tile = gemm_tile_ready,
     .weigh = dot_weigh,
     .weigh_values = pair_weigh_values,
     .thin_product = thin_words,

@@ -1,4 +1,5 @@
-/* gemm_tile: tiles of c = alpha * a b + beta * c, one under the other.  Contract in src/kernels.h. */
+/* gemm_tile: tiles of c = alpha * a b + beta * c, one under the other, of floats or of what TILE_CHAIN takes.  Contract in
+ * src/kernels.h. */
 #ifndef HEED_KERNELS_GEMM_TILE_H
 #define HEED_KERNELS_GEMM_TILE_H
 
@@ -194,75 +195,12 @@ INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_
     }
 }
 
-/* The first tile of a column with a panel; tile becomes the others.  Apart from those, for whose inner loops gcc 12 else has too
- * few registers. */
-INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
-    if (vectors < TILE_VECTORS)
-        return;
-    const struct gemm_at at = gemm_begin(tile);
-    struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
-    gemm_one_tile(rows, vectors, B_IS_PACKED, tile, &at, &fetch);
-    tile->tiles--;
-    tile->a += rows * tile->lda;
-    tile->b = tile->panel;
-    tile->ldb = HEED_PANEL;
-    tile->acc = tile->acc ? tile->acc + rows * tile->ldacc : NULL;
-    tile->c += rows * tile->ldc;
-    tile->next_b = fetch.b;
-    tile->next_rows = fetch.b_rows;
-}
-
-INLINE vf finish_product(const struct heed_finish_products *products, vf sum, vf old) {
-    const vf y = v_mul(v_set1(products->alpha), sum); /* sum: times its scale, if it has one */
-    return v_one_nan(products->beta != 0.0f ? v_fma(v_set1(products->beta), old, y) : y);
-}
-
-/* n columns from j on; a vector, if `whole`. */
-INLINE void finish_columns(const enum heed_type type, const bool whole, const struct heed_finish_products *products,
-                           const float *sums, void *row, int64_t j, int64_t n) {
-    void *c = type_at_output(type, row, j);
-    vf old = v_zero(), sum = whole ? v_load(sums + j) : v_load_n(sums + j, n);
-    if (products->beta != 0.0f)
-        old = whole ? load_type(type, c) : load_type_n(type, c, n);
-    if (products->scales)
-        sum = v_mul(sum, whole ? v_load(products->scales + j) : v_load_n(products->scales + j, n));
-    const vf y = finish_product(products, sum, old);
-    if (whole)
-        store_type(type, c, y);
-    else
-        store_type_n(type, c, y, n);
-}
-
-INLINE void finish_products_of(const enum heed_type type, const struct heed_finish_products *products) {
-    for (int64_t i = 0; i < products->rows; i++) {
-        const float *sums = products->sums + i * products->ldsums;
-        void *row = type_at_output(type, products->c, i * products->ldc);
-        int64_t j = 0;
-        NO_UNROLL for (; j + VF_LANES <= products->columns; j += VF_LANES)
-            finish_columns(type, true, products, sums, row, j, VF_LANES);
-        if (j < products->columns)
-            finish_columns(type, false, products, sums, row, j, products->columns - j);
-    }
-}
-
-static void finish_products(const struct heed_finish_products *products) {
-    WITH_TYPE(products->type, finish_products_of(TYPE, products));
-}
-
 TILE_SHAPES(gemm_tile, (const struct heed_gemm_tile *tile), tile)
-TILE_SHAPES(gemm_pack, (struct heed_gemm_tile * tile), tile)
 
-static void gemm_tile(const struct heed_gemm_tile *tile) {
+/* Without a panel. */
+static void gemm_tile_ready(const struct heed_gemm_tile *tile) {
     static void (*const shapes[6][4])(const struct heed_gemm_tile *) = TILE_TABLE(gemm_tile);
-    static void (*const packing[6][4])(struct heed_gemm_tile *) = TILE_TABLE(gemm_pack);
-    const int row = tile->rows - 1, vector = (tile->columns - 1) / VF_LANES;
-    struct heed_gemm_tile others;
-    if (tile->panel) {
-        others = *tile;
-        packing[row][vector](&others);
-        tile = &others;
-    }
-    shapes[row][vector](tile);
+    shapes[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
 }
 
 #endif

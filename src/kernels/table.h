@@ -18,6 +18,8 @@
 #include "kernels/blocks.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
+#include "kernels/gemm_pack.h"
+#include "kernels/finish_products.h"
 #include "kernels/dot_tile.h"
 #include "kernels/gemm_small.h"
 #include "kernels/score_panel.h"

@@ -1,0 +1,36 @@
+/* gemm_tile where the first tile of a column packs b for those under it.  Contract in src/kernels.h. */
+#ifndef HEED_KERNELS_GEMM_PACK_H
+#define HEED_KERNELS_GEMM_PACK_H
+
+/* The first tile of a column with a panel; tile becomes the others.  Apart from those, for whose inner loops gcc 12 else has too
+ * few registers. */
+INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
+    if (vectors < TILE_VECTORS)
+        return;
+    const struct gemm_at at = gemm_begin(tile);
+    struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
+    gemm_one_tile(rows, vectors, B_IS_PACKED, tile, &at, &fetch);
+    tile->tiles--;
+    tile->a += rows * tile->lda;
+    tile->b = tile->panel;
+    tile->ldb = HEED_PANEL;
+    tile->acc = tile->acc ? tile->acc + rows * tile->ldacc : NULL;
+    tile->c += rows * tile->ldc;
+    tile->next_b = fetch.b;
+    tile->next_rows = fetch.b_rows;
+}
+
+TILE_SHAPES(gemm_pack, (struct heed_gemm_tile * tile), tile)
+
+static void gemm_tile(const struct heed_gemm_tile *tile) {
+    static void (*const packing[6][4])(struct heed_gemm_tile *) = TILE_TABLE(gemm_pack);
+    struct heed_gemm_tile others;
+    if (tile->panel) {
+        others = *tile;
+        packing[tile->rows - 1][(tile->columns - 1) / VF_LANES](&others);
+        tile = &others;
+    }
+    gemm_tile_ready(tile);
+}
+
+#endif
