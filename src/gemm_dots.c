@@ -1,5 +1,4 @@
-/* heed_gemm by dots: in HEED_COMPUTE_BF16_AMX, by AMX or by what stands in for it, and in HEED_COMPUTE_BF16 where an instruction
- * multiplies pairs.
+/* heed_gemm in HEED_COMPUTE_BF16_AMX: by dots, of AMX or of what stands in for it.
  *
  * AMX multiplies 16 times as fast as fma but reads memory no faster, so factors are to be arranged once and used often: of a as
  * many rows as take some MiB, by all workers together; then each task goes through blocks of b of 256 columns, which half of L2
@@ -23,8 +22,7 @@ enum {
     BLOCK_ROWS_LEAST = 512,
     TASKS_PER_WORKER = 3,
     TASK_ROWS_LEAST = 128, /* fewer are multiplied as quickly as b is arranged */
-    LOAD_ROWS = 32,
-    STRIP_TILES = 16
+    LOAD_ROWS = 32
 };
 
 /* Columns [column, column + columns), p in [start, start + k), where b is arranged; sums are those of `rows` rows from `row` on. */
@@ -44,16 +42,9 @@ static void plan_tasks(struct dots_run *run) {
     run->task_rows = round_up(max_i64(TASK_ROWS_LEAST, ceil_div(run->block_rows, row_tasks)), run->dots->tile_rows);
 }
 
-/* Rows that are multiplied and finished together: a tile, or tiles one under the other.  To call each apart takes 1.05 of the time
- * of a product of 64 x 64 x 64, 1.01 of large ones; their sums are in L2 either way. */
-static int64_t strip_rows(const struct dots_run *run) {
-    const int64_t tile_rows = run->dots->tile_rows;
-    return run->dots->finishes ? min_i64(STRIP_TILES * tile_rows, round_up(run->request->m, tile_rows)) : tile_rows;
-}
-
 static void plan_workspace(struct dots_run *run) {
     const struct heed_gemm *request = run->request;
-    const int64_t sum_rows = run->k > run->block_k ? round_up(run->task_rows, run->dots->tile_rows) : strip_rows(run);
+    const int64_t sum_rows = run->k > run->block_k ? round_up(run->task_rows, run->dots->tile_rows) : run->dots->tile_rows;
     const bool has_source = type_has_blocks(request->b_type);
     const int64_t strip = request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0, source = has_source ? run->block_k * HEED_PANEL : 0;
     run->panel_floats = HEED_PANEL / run->dots->elements * run->block_k;
@@ -132,7 +123,7 @@ static void load_b(const struct dots_block *block) {
 /* Tiles of a strip fetch the next one, each a part of it, and what becomes of their sums. */
 static void fetch_with_tiles(const struct dots_block *block, int64_t i, int64_t rows, struct heed_dot_tile *tile) {
     const struct dots_run *run = block->run;
-    const int64_t dots = block->k / HEED_DOT, strip = strip_rows(run) * row_floats(run);
+    const int64_t dots = block->k / HEED_DOT, strip = run->dots->tile_rows * row_floats(run);
     const int64_t tiles = ceil_div(block->columns, run->dots->tile_columns);
     if (i + rows < block->rows) {
         tile->next = (const char *)(tile->a + strip);
@@ -173,7 +164,7 @@ static void multiply_strip(const struct dots_block *block, int64_t i, int64_t ro
 static void multiply_block(const struct dots_block *block) {
     const struct dots_run *run = block->run;
     const bool one = run->k == run->block_k, last = block->start + block->k == run->k;
-    const int64_t each = strip_rows(run);
+    const int64_t each = run->dots->tile_rows;
     for (int64_t i = 0; i < block->rows; i += each) {
         const int64_t rows = min_i64(each, block->rows - i);
         float *sums = block->sums + (one ? 0 : i * run->ld_sums);

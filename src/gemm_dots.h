@@ -1,4 +1,4 @@
-/* Products of a kind for which the table has dots (heed_kernels_dots), of factors that there are (heed_gemm_reads_ab). */
+/* Products in HEED_COMPUTE_BF16_AMX, of factors that there are (heed_gemm_reads_ab). */
 #ifndef HEED_GEMM_DOTS_H
 #define HEED_GEMM_DOTS_H
 

@@ -12,13 +12,13 @@
 #include "schedule.h"
 #include "types.h"
 
-enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32, PLAIN_FAR = 4, WORD_ROWS = 32, FAR_WORD_ROWS = HEED_GEMM_TASK_ROWS };
-_Static_assert((int)FAR_WORD_ROWS *HEED_PANEL <= HEED_GEMM_THIN_FLOATS, "their sums");
+enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32, PLAIN_FAR = 4, FAR_WORD_ROWS = 26 };
 
-/* Whether b is larger than L2 so many times. */
-static bool exceeds_l2(const struct heed_gemm *request, int64_t times) {
-    return request->n > times * heed_cache_sizes().l2 / type_span(request->b_type, max_i64(1, request->k));
+static bool exceeds(const struct heed_gemm *request, int64_t bytes) {
+    return request->n > bytes / type_span(request->b_type, max_i64(1, request->k));
 }
+/* Whether b is larger than L2 so many times. */
+static bool exceeds_l2(const struct heed_gemm *request, int64_t times) { return exceeds(request, times * heed_cache_sizes().l2); }
 
 /* Pairs of packed bf16 are multiplied as words where an instruction does that. */
 bool heed_gemm_has_words(const struct heed_gemm *request, const struct heed_kernels *kernels) {
@@ -28,13 +28,21 @@ bool heed_gemm_has_words(const struct heed_gemm *request, const struct heed_kern
 /* b, of which some comes from L3 or memory in each call. */
 static bool is_far(const struct heed_gemm *request) { return exceeds_l2(request, 2); }
 
+/* Of words, tiles take 1.49 of the time for 16 rows times 4096 x 4096, 1.19 for 24, 0.94 for 28; times 768 x 768 1.19 for 8 rows,
+ * 0.95 for 13; from L2 0.9 for up to 6 rows, and from L1 0.75 to 0.9 for any (Zen 5). */
+static int64_t words_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    if (is_far(request))
+        return FAR_WORD_ROWS;
+    const bool is_in_l1 = !exceeds(request, heed_cache_sizes().l1), is_in_l2 = !exceeds_l2(request, 1);
+    return is_in_l1 || (is_in_l2 && request->m <= kernels->tile_rows) ? 0 : HEED_GEMM_FEW_ROWS;
+}
+
 /* Of packed floats from memory, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
  * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and
- * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere.  Words of bf16 from memory: 16 rows 0.52, 32 rows 0.66,
- * 48 rows 0.77; of 384 x 384 16 rows 0.82, 32 rows 0.92, 64 rows 1.02, and of 16 x 16 16 rows 1.36 (Zen 5). */
+ * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (heed_gemm_has_words(request, kernels) && request->n >= HEED_PANEL && request->k >= HEED_PANEL)
-        return is_far(request) ? FAR_WORD_ROWS : WORD_ROWS;
+    if (heed_gemm_has_words(request, kernels))
+        return words_at_most(request, kernels);
     if (!request->packed_b || request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
         return HEED_GEMM_FEW_ROWS;
     return request->b_type == HEED_F32 && kernels->tile_columns == HEED_PANEL ? FAR_ROWS_WIDE : FAR_ROWS;

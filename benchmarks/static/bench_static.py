@@ -41,6 +41,7 @@ KERNELS = {
     "value_prefix": (r"value_prefix_\dx\d", Instruction.is_fma),
     "value_pieces": (r"value_pieces_\dx\d", Instruction.is_fma),
     "gemm_tile": (r"gemm_tile_\dx\d", Instruction.is_fma),
+    "thin_words": (r"thin_words_\d+x\d", Instruction.is_fma),
     "exp_rows": ("exp_row_floats", Instruction.is_fma),
     "softmax_row": ("softmax_row", Instruction.is_fma),
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
@@ -51,6 +52,7 @@ KERNELS_OF = {"neon": {kernel: which for kernel, which in KERNELS.items() if ker
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),
     "pair_thin": (r"word_rows_\d+", Instruction.is_fma),
+    "gemm_tile": (r"gemm_tile_\dx\d", Instruction.is_fma),
 }}
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
 BOUNDS_HEAD = """\
