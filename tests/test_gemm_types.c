@@ -259,13 +259,16 @@ START_TEST(test_gemm_types_packed_layout) {
             memcpy(b.data + i * each, &(uint32_t){(uint32_t)rng_next(&rng)}, (size_t)each);
         g.b = b.data, g.ldb = b.ld;
         const int64_t bytes = heed_gemm_packed_bytes(&g);
-        ck_assert_int_eq(bytes, ceil_div(n, HEED_PANEL) * HEED_PANEL * k * each);
+        const int64_t side = type == HEED_BF16 ? 2 : 1, depth = round_up(k, side); /* rows side by side */
+        ck_assert_int_eq(bytes, ceil_div(n, HEED_PANEL) * HEED_PANEL * depth * each);
         struct stored_matrix panels = stored_matrix_new(&rng, type, 1, bytes / each);
         ck_assert_int_eq(heed_gemm_pack_b(&g, panels.data, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
         for (int64_t i = 0; i < bytes / each; i++) {
-            const int64_t p = i / HEED_PANEL % k, j = i / HEED_PANEL / k * HEED_PANEL + i % HEED_PANEL;
+            const int64_t at = i % (HEED_PANEL * depth), p = at / (HEED_PANEL * side) * side + at % side;
+            const int64_t j = i / (HEED_PANEL * depth) * HEED_PANEL + at / side % HEED_PANEL;
             const uint32_t zero = 0;
-            const void *want = j >= n ? (const void *)&zero : b.data + (g.transpose_b ? j * b.ld + p : p * b.ld + j) * each;
+            const void *want =
+                j >= n || p >= k ? (const void *)&zero : b.data + (g.transpose_b ? j * b.ld + p : p * b.ld + j) * each;
             ck_assert_msg(memcmp(panels.data + i * each, want, (size_t)each) == 0, "element %lld of %s", (long long)i,
                           type_name(type));
         }
