@@ -75,7 +75,7 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
         if (plan->key_type == HEED_F32)
             plan->pack_keys = plan->cache.width < plan->kernels->tile_columns && rows >= PACK_ROWS;
     }
-    if (plan->value_type != HEED_F32)
+    if (plan->is_thin || plan->value_type != HEED_F32)
         plan->pack_values = !plan->is_thin; /* thin products widen on their way, and pad rows */
     else if (request->cache)
         plan->pack_values = request->cache->page_tokens < HEED_PANEL && rows >= PACK_ROWS;
