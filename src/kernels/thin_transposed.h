@@ -9,8 +9,11 @@ enum {
     SQUARE_ROWS = VF_LANES > 8 ? 8 : 4,      /* which have registers beside a square */
     FAR_SQUARE_ROWS = VF_LANES > 8 ? 12 : 4, /* the same if b is far: 12 rows of floats from memory take 0.75 of the time, of bf16
                                                 0.9, but from L2 1.05 to 1.25 of it */
-    PIECE_BYTES = 512,    /* of each row of a square are fetched while as many are multiplied: of a plain read's rate,
-                             floats then have 0.98, with 2 KB 0.88, with a line 0.96, and bf16 0.87, 0.83, 0.78 */
+    PIECE_BYTES = 512, /* of each row of a square are fetched while as many are multiplied: of a plain read's rate,
+                          floats then have 0.98, with 2 KB 0.88, with a line 0.96, and bf16 0.87, 0.83, 0.78 */
+    /* With product->fetch_once: of 1 or 2 rows times floats from memory 2 KB take 0.82 to 0.99 of the time, of 4 and 8 rows 0.95 to
+     * 1.1, with 16 bits 1 KB 0.9 to 0.97, seldom 1.05. */
+    PIECE_ONCE = 512,     /* elements */
     FAR_BYTES = 16 * 1024 /* shorter rows are fetched so far ahead, and from half of it on into L1 */
 };
 
@@ -83,7 +86,8 @@ INLINE void thin_square(const enum heed_type type, const int rows, const void *b
 /* VF_LANES columns from j on; k is a multiple of a square's. */
 INLINE void thin_squares(const enum heed_type type, const int rows, const struct heed_thin_product *product, int64_t k, int j) {
     const int step = turn_step(type, INT64_MAX);
-    const int64_t pieces = ceil_div(type_span(type, product->k), PIECE_BYTES);
+    const bool longer = product->fetch_once && (type != HEED_F32 || rows <= 2);
+    const int64_t pieces = ceil_div(product->k, longer ? PIECE_ONCE : PIECE_BYTES / type_bytes(type));
     const int64_t piece = round_up(ceil_div(product->k, pieces), step);
     const void *b = type_at(type, product->b, j * product->ldb);
     /* Spread, decoding from rows in memory takes 0.93 to 0.97 of the time, 2 to 12 rows times 4096 x 4096 bf16 0.87 to 0.93, 1 to 8
