@@ -153,7 +153,7 @@ static void plan_workspace(struct gemm_run *run) {
     run->sums_at = run->source_at + (has_source ? run->depth * block_k * HEED_PANEL : 0);
     run->c_at = run->sums_at +
                 (blocked ? workspace_round(run->block_rows * (run->span_k < run->k ? run->group_columns : run->block_columns)) : 0);
-    run->a_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_MAX_TILE_ROWS * HEED_PANEL);
+    run->a_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_GEMM_APART_TILES * HEED_MAX_TILE_ROWS * HEED_PANEL);
     if (run->is_thin)
         run->a_at = HEED_GEMM_THIN_FLOATS;
     /* Words a line apart in L1, where 12 rows of 16 KB would share one set. */

@@ -7,6 +7,8 @@
 /* Up to so many rows, packing b costs more than reading it in place, unless tiles do both at once. */
 int64_t heed_gemm_direct_rows(void);
 
+enum { HEED_GEMM_APART_TILES = 8 }; /* whose sums wait for what becomes of them */
+
 struct gemm_run {
     const struct heed_gemm *request;
     const struct heed_epilogue *epilogue; /* NULL: none */

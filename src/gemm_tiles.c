@@ -197,7 +197,7 @@ static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t ro
     };
     if (apart) {
         const struct heed_gemm_finish_place next =
-            heed_gemm_finish_at(request, run->epilogue, block->row + i, rows, block->column + j);
+            heed_gemm_finish_at(request, run->epilogue, block->row + i, tiles * rows, block->column + j);
         tile.next_c = next.data;
         tile.ldnext_c = next.ld;
     }
@@ -208,17 +208,20 @@ static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t ro
     fetch_next(block, index, &tile);
     (run->words ? run->words->gemm_tile : run->kernels->gemm_tile)(&tile);
     if (apart)
-        heed_gemm_finish(request, run->epilogue, run->kernels,
-                         &(struct heed_gemm_sums){block->row + i, rows, block->column + j, tile.columns, block->c, HEED_PANEL});
+        heed_gemm_finish(
+            request, run->epilogue, run->kernels,
+            &(struct heed_gemm_sums){block->row + i, tiles * rows, block->column + j, tile.columns, block->c, HEED_PANEL});
 }
 
-/* Tiles of a column, in as few calls as may be; one by one where sums wait in the place of a tile. */
+/* Tiles of a column, in as few calls as may be; some at a time where sums wait in the place of these. */
 static void multiply_column(const struct gemm_block *block, const struct gemm_heights *heights, int64_t j, int64_t index) {
     int64_t i = 0;
     for (int64_t done = 0, tiles; done < heights->tiles; done += tiles) {
         const bool taller = done < heights->taller;
         const int64_t rows = heights->rows - !taller;
-        tiles = finishes_apart(block) ? 1 : (taller ? heights->taller : heights->tiles) - done;
+        tiles = (taller ? heights->taller : heights->tiles) - done;
+        if (finishes_apart(block))
+            tiles = min_i64(tiles, HEED_GEMM_APART_TILES);
         multiply_tiles(block, i, rows, tiles, j, index + done);
         i += tiles * rows;
     }
