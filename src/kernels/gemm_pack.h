@@ -8,7 +8,7 @@ INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_t
     if (vectors < TILE_VECTORS)
         return;
     const struct gemm_at at = gemm_begin(tile);
-    struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows, .c = tile->next_c};
+    struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
     gemm_one_tile(rows, vectors, B_IS_PACKED, tile, &at, &fetch);
     tile->tiles--;
     tile->a += rows * tile->lda;
@@ -18,7 +18,6 @@ INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_t
     tile->c += rows * tile->ldc;
     tile->next_b = fetch.b;
     tile->next_rows = fetch.b_rows;
-    tile->next_c = tile->next_c ? fetch.c : NULL;
 }
 
 TILE_SHAPES(gemm_pack, (struct heed_gemm_tile * tile), tile)

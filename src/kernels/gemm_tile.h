@@ -40,7 +40,7 @@ INLINE struct gemm_fetch gemm_fetch_of(const int rows, const struct heed_gemm_ti
                                    (const char *)next_a - (const char *)at->a + (GEMM_A_AHEAD - tile->k) * (int64_t)sizeof(float),
                                .b = before.b,
                                .b_rows = before.b_rows,
-                               .c = tile->next_c ? before.c : (const char *)at->c,
+                               .c = tile->next_c ? tile->next_c : (const char *)at->c,
                                .ldc = tile->next_c ? tile->ldnext_c : ldc,
                                .sums = (const char *)(at->acc + rows * at->ldacc),
                                .ldsums = at->ldacc * (int64_t)sizeof(float),
@@ -180,7 +180,7 @@ INLINE struct gemm_at gemm_begin(const struct heed_gemm_tile *tile) {
 
 INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_gemm_tile *tile) {
     struct gemm_at at = gemm_begin(tile);
-    struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows, .c = tile->next_c};
+    struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
     const bool whole = rows == TILE_ROWS && vectors == TILE_VECTORS;
     bool fetches_b = GEMM_IS_WIDE && whole && tile->fetches_b;
     NO_UNROLL for (; at.left > 0; at.left--) {
