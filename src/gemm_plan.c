@@ -46,6 +46,11 @@ bool heed_gemm_tiles_finish(const struct gemm_run *run) {
 static int64_t plan_tasks(struct gemm_run *run, int threads) {
     const int64_t m = run->request->m, tile_rows = run->kernels->tile_rows;
     const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = threads > 1 ? (int64_t)threads * TASKS_PER_WORKER : 1;
+    run->task_columns = panels * HEED_PANEL;
+    run->column_tasks = 1;
+    run->task_rows = m;
+    if (wanted == 1) /* divisions are a fifth of a small product's time */
+        return 1;
     const int64_t rows_first = run->request->packed_b ? max_i64(1, min_i64(wanted, m / LEAST_ROWS)) : 1;
     const int64_t task_panels = ceil_div(panels, ceil_div(wanted, rows_first));
     run->task_columns = task_panels * HEED_PANEL;
@@ -77,7 +82,7 @@ static bool tiles_may_pack_b(const struct gemm_run *run) {
 /* Long blocks have fewer sums on their way, and all their tiles take b from L2 (src/cpu_policy.c).  Not few rows, where the first
  * tile of a column packs b (64 and 128 rows times 768 x 768 take 1.02 of the time), where b is far away (128 x 2048 x 2048 plain
  * 1.05), or where panels do not find a in L2 (the same, packed, 1.03). */
-static bool has_long_blocks(const struct gemm_run *run) {
+static bool wants_long_blocks(const struct gemm_run *run) {
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float);
     return heed_cpu_traits() & HEED_TRAIT_MULTIPLIES_FROM_L2 &&
            (run->task_rows > LONG_ROWS || (takes_b_as_packed(run) && run->k <= l2 / 2 / max_i64(1, run->task_rows)));
@@ -86,7 +91,7 @@ static bool has_long_blocks(const struct gemm_run *run) {
 /* For tiles as wide as a panel, which from L2 must have every line fetched: 512 x 1536 x 384 takes 1.05 of the time so, beside a
  * neighbour on the core 1.1.  Few rows have sums and first tiles take more than that, unless b is made in L1 anyway. */
 static bool keeps_b_near(const struct gemm_run *run) {
-    return !has_long_blocks(run) && run->kernels->tile_columns >= HEED_PANEL &&
+    return !run->has_long_blocks && run->kernels->tile_columns >= HEED_PANEL &&
            (run->task_rows >= NEAR_ROWS_LEAST || !takes_b_as_packed(run));
 }
 
@@ -102,11 +107,11 @@ static int64_t plan_block_k(const struct gemm_run *run) {
         (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
         return FEW_ROWS_K;
     const int64_t row_bytes = HEED_PANEL * (int64_t)sizeof(float);
-    const int64_t l2_part = heed_cache_sizes().l2 / (has_long_blocks(run) ? 4 : 8);
+    const int64_t l2_part = heed_cache_sizes().l2 / (run->has_long_blocks ? 4 : 8);
     const int64_t in_cache = (run->b_stays_near ? heed_cache_sizes().l1 / 3 * 2 : l2_part) / row_bytes;
     const int64_t most = max_i64(run->b_stays_near ? NEAR_K_LEAST : BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
     const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
-    return round_up(ceil_div(run->k, max_i64(1, ceil_div(run->k, most))), multiple);
+    return round_up(run->k <= most ? run->k : ceil_div(run->k, ceil_div(run->k, most)), multiple);
 }
 
 /* Blocks alike in size, for a short last one would have all of b loaded for few rows.  Their sums take a quarter of L2.  Where b is
@@ -122,6 +127,8 @@ static int64_t plan_block_rows(const struct gemm_run *run) {
         most = min_i64(most, rows_of_a);
     else if (rows_of_a < most && (takes_b_as_packed(run) || run->b_stays_near))
         most = min_i64(most, SPAN_ROWS_MOST);
+    if (run->task_rows <= most)
+        return run->task_rows;
     const int64_t rows = ceil_div(run->task_rows, ceil_div(run->task_rows, most));
     return min_i64(run->task_rows, round_up(rows, run->kernels->tile_rows));
 }
@@ -136,13 +143,17 @@ static int64_t plan_block_columns(const struct gemm_run *run) {
 /* Where a is more than half of L2, spans of it are that half, and meet so many columns that their sums are a quarter: then a comes
  * from L3 once for these columns, and not for each panel.  512 x 768 x 3072 takes 0.89 to 0.96 of the time. */
 static void plan_spans(struct gemm_run *run) {
+    run->span_k = max_i64(1, run->k);
+    run->group_columns = run->task_columns;
+    if (run->k <= run->block_k || run->block_columns != HEED_PANEL || run->request->transpose_a)
+        return;
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float), k_in_cache = l2 / 2 / run->block_rows;
     const int64_t group_columns = l2 / 4 / run->block_rows / HEED_PANEL * HEED_PANEL;
     const int64_t span_k = max_i64(run->block_k, k_in_cache - k_in_cache % max_i64(1, run->block_k));
-    const bool spans = run->block_columns == HEED_PANEL && !run->request->transpose_a && run->k > max_i64(span_k, k_in_cache) &&
-                       group_columns >= 2 * HEED_PANEL;
-    run->span_k = spans ? span_k : max_i64(1, run->k);
-    run->group_columns = spans ? group_columns : run->task_columns;
+    if (run->k > max_i64(span_k, k_in_cache) && group_columns >= 2 * HEED_PANEL) {
+        run->span_k = span_k;
+        run->group_columns = group_columns;
+    }
 }
 
 static void plan_workspace(struct gemm_run *run) {
@@ -179,6 +190,7 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     run.workers = heed_schedule_workers(exec, run.tasks, work);
     run.tiles_pack_b = tiles_may_pack_b(&run);
     run.block_columns = plan_block_columns(&run);
+    run.has_long_blocks = wants_long_blocks(&run);
     run.b_stays_near = keeps_b_near(&run);
     run.block_k = plan_block_k(&run);
     run.block_rows = plan_block_rows(&run);

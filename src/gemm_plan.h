@@ -22,6 +22,7 @@ struct gemm_run {
     int64_t k, block_k;            /* block_k: a multiple of HEED_LINE */
     int64_t span_k, group_columns; /* k of which a stays in L2 for as many columns of a task; all, where one of them is all */
     bool tiles_pack_b;             /* while they multiply by it, where its panels are whole */
+    bool has_long_blocks;          /* of b, which all tiles take from L2 */
     bool b_stays_near;             /* a block of b in L1, for all tiles but the first */
     int64_t task_rows, task_columns;
     int64_t column_tasks;
