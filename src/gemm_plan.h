@@ -27,7 +27,7 @@ struct gemm_run {
     int64_t task_rows, task_columns;
     int64_t column_tasks;
     int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */
-    /* A worker's workspace: a block of b, what it is made of, a block of sums, a tile of c, rows of a, lda apart. */
+    /* A worker's workspace: a block of b, what it is made of, a block of sums, tiles of c, rows of a, lda apart. */
     int64_t worker_floats, source_at, sums_at, c_at, a_at, lda;
     float *workspace;
 };
@@ -47,7 +47,7 @@ enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace);
  * a: op(a) as floats or pairs, or words.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
-/* Whether pairs of this request are words where it is thin, a as load_a of kernels->pairs has it; else it is one of dots. */
+/* Whether pairs of this request are words where it is thin, a as load_a of kernels->pairs has it; tiles always have words there. */
 bool heed_gemm_has_words(const struct heed_gemm *request, const struct heed_kernels *kernels);
 
 #endif

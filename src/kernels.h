@@ -253,11 +253,11 @@ struct heed_activation_row {
 /* A tile of sums of dots: sums[i][j], from what it is if `continues`, else from 0, takes in a's row i times b's column j for p =
  * 0..k-1, as load_a and load_b arrange them; k is a multiple of `depth`.  lda: floats from a row to the next.  Of a, b and sums
  * all that a whole tile would have may be read, and of sums written; what is beyond rows and columns may be anything.
- * Where dots' tiles finish, and there alone: any number of tiles one under the other; if keep_old, sums[i][j] = fma(sums[i][j],
- * keep_old[i], chain * take_new[i]), the chain from 0; if row_max, lane-wise maxima of the sums of row i go to row_max[i][0..15],
- * of these and, unless `first`, what is there, and ldsums is HEED_CHUNK.
- * Advice: for each HEED_DOT of k next_lines cache lines from `next` on, one after another, are fetched into L2, and of what will
- * be written of next_c, of as many rows and columns, ldnext_c bytes apart, next_c_rows rows. */
+ * Where dots' tiles finish, and there alone: nothing continues; any number of tiles one under the other; if keep_old, sums[i][j] =
+ * fma(sums[i][j], keep_old[i], chain * take_new[i]), the chain from 0; if row_max, lane-wise maxima of the sums of row i go to
+ * row_max[i][0..15], of these and, unless `first`, what is there, and ldsums is HEED_CHUNK. Advice: for each HEED_DOT of k
+ * next_lines cache lines from `next` on, one after another, are fetched into L2, and of what will be written of next_c, of as many
+ * rows and columns, ldnext_c bytes apart, next_c_rows rows. */
 struct heed_dot_tile {
     int rows, columns;
     int64_t k;
@@ -327,7 +327,7 @@ struct heed_dots {
     void (*begin)(struct heed_dots_callers *callers);
     void (*end)(const struct heed_dots_callers *callers);
     /* x[i][p] for p < k, and x[p][j] for p < k, j < columns, or x[j][p] if transposed; of b's other columns up to HEED_PANEL
-     * anything.  load_b alone takes bytes. */
+     * anything.  load_b alone takes bytes.  Where tiles finish, y of load_a may be x, with the same stride. */
     void (*load_a)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy);
     void (*load_b)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
     void (*load_b_transposed)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);

@@ -261,7 +261,7 @@ END_TEST
 
 struct words_case {
     int rows, columns;
-    int64_t k, split; /* split: a multiple of HEED_DOT, from where on a second tile continues */
+    int64_t k, split; /* split: a multiple of HEED_DOT, from where on a second tile of a product continues */
     bool transposed;
     struct elements a, b;
 };
@@ -284,19 +284,39 @@ static void choose_words(struct words_case *c, struct rng *rng) {
 
 static void words_tiles(const struct words_case *c, const struct heed_dots *dots, const float *a, const float *b, float *sums) {
     const int64_t lda = round_up(c->k, HEED_DOT) / dots->elements;
-    for (int64_t from = 0, next; from < c->k; from = next) {
-        next = from < c->split ? c->split : round_up(c->k, dots->depth);
+    for (int i = 0; i < c->rows; i += dots->tile_rows)
+        for (int j = 0; j < c->columns; j += dots->tile_columns)
+            dots->tile(&(struct heed_dot_tile){.rows = smaller(dots->tile_rows, c->rows - i),
+                                               .columns = smaller(dots->tile_columns, c->columns - j),
+                                               .k = round_up(c->k, dots->depth),
+                                               .a = a + i * lda,
+                                               .lda = lda,
+                                               .b = b + j * dots->b_step,
+                                               .sums = sums + i * HEED_PANEL + j,
+                                               .ldsums = HEED_PANEL});
+}
+
+/* The same as a product's tiles have it, whole ones of all columns. */
+static void words_product(const struct words_case *c, const struct heed_dots *dots, const float *a, const float *b, float *sums) {
+    const int64_t lda = round_up(c->k, HEED_DOT) / dots->elements, words = round_up(c->k, 2) / 2;
+    for (int64_t from = 0, next; from < words; from = next) {
+        next = from < c->split / 2 ? c->split / 2 : words;
         for (int i = 0; i < c->rows; i += dots->tile_rows)
-            for (int j = 0; j < c->columns; j += dots->tile_columns)
-                dots->tile(&(struct heed_dot_tile){.rows = smaller(dots->tile_rows, c->rows - i),
-                                                   .columns = smaller(dots->tile_columns, c->columns - j),
-                                                   .k = next - from,
-                                                   .a = a + i * lda + from / HEED_DOT * dots->a_dot,
-                                                   .lda = lda,
-                                                   .b = b + from * HEED_PANEL / dots->elements + j * dots->b_step,
-                                                   .continues = from > 0,
-                                                   .sums = sums + i * HEED_PANEL + j,
-                                                   .ldsums = HEED_PANEL});
+            dots->gemm_tile(&(struct heed_gemm_tile){.rows = smaller(dots->tile_rows, c->rows - i),
+                                                     .columns = c->columns,
+                                                     .tiles = 1,
+                                                     .k = next - from,
+                                                     .a = a + i * lda + from,
+                                                     .lda = lda,
+                                                     .b = b + from * HEED_PANEL,
+                                                     .ldb = HEED_PANEL,
+                                                     .acc = from > 0 ? sums + i * HEED_PANEL : NULL,
+                                                     .ldacc = HEED_PANEL,
+                                                     .partial = next < words,
+                                                     .alpha = 1,
+                                                     .c = sums + i * HEED_PANEL,
+                                                     .ldc = HEED_PANEL,
+                                                     .next_a = a});
     }
 }
 
@@ -322,22 +342,25 @@ static void check_words(const struct heed_kernels *table, struct rng *rng) {
     const int64_t ldb = c.transposed ? c.k : c.columns, lda = round_up(c.k, HEED_DOT) / dots->elements;
     float *a = new_filled(rng, FILL_NAN, round_up(c.rows, dots->tile_rows) * lda),
           *b = new_filled(rng, FILL_NAN, round_up(c.k, HEED_DOT) * HEED_PANEL / dots->elements),
-          *sums = new_filled(rng, FILL_NAN, round_up(c.rows, dots->tile_rows) * HEED_PANEL);
+          *sums = new_filled(rng, FILL_NAN, round_up(c.rows, dots->tile_rows) * HEED_PANEL),
+          *products = new_filled(rng, FILL_NAN, c.rows * HEED_PANEL);
     describe("pairs as words", table->name, "%d x %d x %lld, %lld first, types %d and %d, transposed %d", c.rows, c.columns,
              (long long)c.k, (long long)c.split, (int)c.a.type, (int)c.b.type, c.transposed);
     const struct flushing before = flush_begin();
     dots->load_a(c.a.data, c.a.type, c.k, c.rows, c.k, a, lda);
     (c.transposed ? dots->load_b_transposed : dots->load_b)(c.b.data, c.b.type, ldb, c.k, c.columns, b);
     words_tiles(&c, dots, a, b, sums);
+    words_product(&c, dots, a, b, products);
     flush_end(before);
     scale_and_round(&c.a, c.rows * c.k, 1, c.a.values);
     round_floats(HEED_BF16, c.b.values, c.columns * c.k);
     const struct flushing again = flush_begin();
     must_be_words(&c, sums);
+    must_be_words(&c, products);
     flush_end(again);
     free_elements(&c.a);
     free_elements(&c.b);
-    float *const all[] = {a, b, sums};
+    float *const all[] = {a, b, sums, products};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }

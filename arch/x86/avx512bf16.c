@@ -52,9 +52,6 @@ INLINE void pair_tile_body(const int rows, const int vectors, const struct heed_
     NO_UNROLL for (; row < end; row += rows) {
         vf acc[TILE_ROWS][TILE_VECTORS];
         tile_zero(rows, vectors, acc);
-        if (tile->continues)
-            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
-                v_load(tile->sums + (row + i) * tile->ldsums + v * VF_LANES);
         tile_multiply(rows, vectors, acc, tile->a + row * tile->lda, tile->lda, tile->b, HEED_PANEL, tile->k / 2);
         pair_finish(rows, vectors, acc, tile, row);
     }

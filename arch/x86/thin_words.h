@@ -4,7 +4,8 @@
 #define HEED_THIN_WORDS_H
 
 enum {
-    THIN_WORD_DEPTH = 32, /* rows of words: 8 KiB, computed while as much is fetched */
+    THIN_WORD_DEPTH = 32, /* rows of words, computed while as much is fetched */
+    THIN_WORD_BYTES = THIN_WORD_DEPTH * HEED_PANEL * (int)sizeof(float),
     THIN_LINE = HEED_LINE * (int)sizeof(float)
 };
 
@@ -25,7 +26,7 @@ INLINE void word_fetch(uintptr_t at, const int lines, bool once) {
     UNROLL for (int line = 0; line < lines; line++) __builtin_prefetch((const void *)(at + (uintptr_t)(line * THIN_LINE)), 0, 3);
     if (!once)
         UNROLL for (int line = 0; line < lines; line++)
-            __builtin_prefetch((const void *)(at + (uintptr_t)((THIN_WORD_DEPTH * HEED_PANEL + line * HEED_LINE) * 4)), 0, 2);
+            __builtin_prefetch((const void *)(at + (uintptr_t)(THIN_WORD_BYTES + line * THIN_LINE)), 0, 2);
 }
 
 /* Rows from `from` on, columns from j on. */
@@ -33,7 +34,7 @@ INLINE void word_body(const int rows, const int vectors, const struct word_windo
     vf acc[TALL_ROWS][TILE_VECTORS];
     const float *b = window->b + j;
     float *c = window->c + from * window->ldc + j;
-    uintptr_t ahead = (uintptr_t)window->b + (uintptr_t)(THIN_WORD_DEPTH * (HEED_PANEL + j) * 4);
+    uintptr_t ahead = (uintptr_t)window->b + (uintptr_t)(THIN_WORD_BYTES + THIN_WORD_BYTES / HEED_PANEL * j);
     struct tile_rows at;
     int wait = window->turn;
     tile_rows_begin(rows, &at, window->a + from * window->lda, window->lda);
