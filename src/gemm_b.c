@@ -125,10 +125,11 @@ static void copy_words(const char *src, int64_t ld, int64_t step, int64_t k, int
     }
 }
 
-/* Words of a transposed b lie there already, if it begins as they do: they take a twelfth of the time of elements. */
-static bool b_has_words(const struct heed_gemm *request) {
+/* Words of a transposed b lie there already, if it begins as they do, and panels do: they take a twelfth of the time of elements.
+ */
+static bool copies_words(const struct heed_gemm *request, const void *panel) {
     return request->b_type == HEED_BF16 && request->transpose_b && request->k % 2 == 0 && request->ldb % 2 == 0 &&
-           (uintptr_t)request->b % sizeof(float) == 0;
+           ((uintptr_t)request->b | (uintptr_t)panel) % sizeof(float) == 0;
 }
 
 static bool pack_task(void *context, int64_t task, int worker) {
@@ -144,7 +145,7 @@ static bool pack_task(void *context, int64_t task, int worker) {
         run->kernels->pack_blocks(src, request->b_type, request->ldb, request->k, columns, panel);
     else if (request->b_type == HEED_I8)
         copy_panel(1, src, ld, step, request->k, columns, panel);
-    else if (b_has_words(request))
+    else if (copies_words(request, panel))
         run->kernels->pack_transposed(src, HEED_F32, request->ldb / 2, request->k / 2, columns, panel);
     else if (request->b_type == HEED_BF16)
         copy_words(src, ld, step, request->k, columns, panel);

@@ -65,8 +65,8 @@ INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const str
 }
 
 /* As many lines as it reads are fetched between its products, or, if not `spread`, all at once after them. */
-INLINE void thin_square(const enum heed_type type, const int rows, const void *b, int64_t ldb, const struct tile_rows *a,
-                        vf acc[FAR_SQUARE_ROWS], struct thin_pieces *ahead, bool spread) {
+INLINE void thin_square(const enum heed_type type, const int rows, const bool spread, const void *b, int64_t ldb,
+                        const struct tile_rows *a, vf acc[FAR_SQUARE_ROWS], struct thin_pieces *ahead) {
     const int steps = turn_step(type, INT64_MAX), lines = larger(1, VF_LANES * steps * (int)type_bytes(type) / LINE_BYTES);
     vf r[VF_LANES];
     if (type == HEED_BF16)
@@ -76,24 +76,21 @@ INLINE void thin_square(const enum heed_type type, const int rows, const void *b
     UNROLL for (int p = 0; p < steps; p++) {
         const vf column = type == HEED_BF16 ? v_bf16(v_bits(r[p / 2]), p % 2) : r[p];
         UNROLL for (int i = 0; i < rows; i++) acc[i] = v_chain_at(acc[i], tile_row(a, i) + p, column);
-        if (spread && p % (steps / lines) == 0)
+        if (lines > 1 && spread && p % (steps / lines) == 0)
             thin_fetch_line(ahead);
     }
-    for (int line = spread ? lines : 0; line < lines; line++)
+    for (int line = lines > 1 && spread ? lines : 0; line < lines; line++)
         thin_fetch_line(ahead);
 }
 
 /* VF_LANES columns from j on; k is a multiple of a square's. */
-INLINE void thin_squares(const enum heed_type type, const int rows, const struct heed_thin_product *product, int64_t k, int j) {
+INLINE void thin_squares_of(const enum heed_type type, const int rows, const bool spread, const struct heed_thin_product *product,
+                            int64_t k, int j) {
     const int step = turn_step(type, INT64_MAX);
     const bool longer = product->fetch_once && (type != HEED_F32 || rows <= 2);
     const int64_t pieces = ceil_div(product->k, longer ? PIECE_ONCE : PIECE_BYTES / type_bytes(type));
     const int64_t piece = round_up(ceil_div(product->k, pieces), step);
     const void *b = type_at(type, product->b, j * product->ldb);
-    /* Spread, decoding from rows in memory takes 0.93 to 0.97 of the time, 2 to 12 rows times 4096 x 4096 bf16 0.87 to 0.93, 1 to 8
-     * rows times 768 x 768 floats 0.7 to 0.9; but 1 to 4 rows of these that are far take 1.01 to 1.05, of AVX2 up to 1.25 (Zen 5).
-     */
-    const bool spread = type != HEED_F32 || !product->far;
     struct tile_rows a;
     vf acc[FAR_SQUARE_ROWS];
     tile_rows_begin(rows, &a, product->a, product->lda);
@@ -102,12 +99,21 @@ INLINE void thin_squares(const enum heed_type type, const int rows, const struct
         const int64_t end = min_i64(p + piece, k);
         struct thin_pieces ahead = thin_pieces_after(type, product, j, p, piece);
         NO_UNROLL for (; p < end; p += step) {
-            thin_square(type, rows, type_at(type, b, p), product->ldb, &a, acc, &ahead, spread);
+            thin_square(type, rows, spread, type_at(type, b, p), product->ldb, &a, acc, &ahead);
             tile_rows_advance(rows, &a, step);
             tile_rows_pin(rows, &a);
         }
     }
     UNROLL for (int i = 0; i < rows; i++) v_store(product->c + i * product->ldc + j, acc[i]);
+}
+
+/* Spread, decoding from rows in memory takes 0.93 to 0.97 of the time, 2 to 12 rows times 4096 x 4096 bf16 0.87 to 0.93, 1 to 8
+ * rows times 768 x 768 floats 0.7 to 0.9; but 1 to 4 rows of these that are far take 1.01 to 1.05, of AVX2 up to 1.25 (Zen 5). */
+INLINE void thin_squares(const enum heed_type type, const int rows, const struct heed_thin_product *product, int64_t k, int j) {
+    if (type == HEED_F32 && product->far)
+        thin_squares_of(type, rows, false, product, k, j);
+    else
+        thin_squares_of(type, rows, true, product, k, j);
 }
 
 #define THIN_SQUARES(name, type, rows)                                                                                             \
