@@ -53,7 +53,6 @@ static inline bool heed_gemm_rounds(const struct heed_gemm *request) { return re
 
 enum {
     HEED_GEMM_FEW_ROWS = 12,      /* up to so many, a product waits for b */
-    HEED_GEMM_TASK_ROWS = 48,     /* tasks have at least so many, or all */
     HEED_GEMM_THIN_FLOATS = 4096, /* of their sums: half of an L1 */
 };
 /* The request with strides that may be multiplied: that of a single row may be any number, and is its length here. */

@@ -21,6 +21,7 @@ enum {
     WIDENED_FLOATS = 1 << 21, /* of a, if that is rows enough */
     PACKED_ROWS_LEAST = 256,  /* of those that were tried, at which all of k at once is better */
     SPAN_ROWS_MOST = 576,     /* 512 and a little */
+    TASK_ROWS_LEAST = 48,     /* or all, where rows are cut */
     LEAST_ROWS = 120,         /* for which reading a panel of b from L3 pays: 3 bytes for 4 cycles */
     TASKS_PER_WORKER = 4
 };
@@ -56,7 +57,7 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
     run->task_columns = task_panels * HEED_PANEL;
     run->column_tasks = ceil_div(panels, task_panels);
     const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
-    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? HEED_GEMM_TASK_ROWS : 1), tile_rows));
+    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? TASK_ROWS_LEAST : 1), tile_rows));
     return ceil_div(m, run->task_rows) * run->column_tasks;
 }
 
@@ -149,7 +150,7 @@ static void plan_spans(struct gemm_run *run) {
         return;
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float), k_in_cache = l2 / 2 / run->block_rows;
     const int64_t group_columns = l2 / 4 / run->block_rows / HEED_PANEL * HEED_PANEL;
-    const int64_t span_k = max_i64(run->block_k, k_in_cache - k_in_cache % max_i64(1, run->block_k));
+    const int64_t span_k = max_i64(run->block_k, k_in_cache - k_in_cache % run->block_k);
     if (run->k > max_i64(span_k, k_in_cache) && group_columns >= 2 * HEED_PANEL) {
         run->span_k = span_k;
         run->group_columns = group_columns;
@@ -179,7 +180,7 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     struct gemm_run run = {
         .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .pairs = heed_gemm_rounds(request)};
     run.is_thin = heed_gemm_is_thin(request, kernels);
-    if (run.pairs && (!run.is_thin || heed_gemm_has_words(request, kernels)))
+    if (run.pairs && (!run.is_thin || heed_gemm_takes_words(request, kernels)))
         run.words = kernels->pairs;
     run.depth = run.words ? run.words->elements : 1;
     if (heed_gemm_reads_ab(request))

@@ -48,6 +48,6 @@ enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace);
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
 /* Whether pairs of this request are words where it is thin, a as load_a of kernels->pairs has it; tiles always have words there. */
-bool heed_gemm_has_words(const struct heed_gemm *request, const struct heed_kernels *kernels);
+bool heed_gemm_takes_words(const struct heed_gemm *request, const struct heed_kernels *kernels);
 
 #endif

@@ -21,8 +21,8 @@ static bool exceeds(const struct heed_gemm *request, int64_t bytes) {
 static bool exceeds_l2(const struct heed_gemm *request, int64_t times) { return exceeds(request, times * heed_cache_sizes().l2); }
 
 /* Pairs of packed bf16 are multiplied as words where an instruction does that. */
-bool heed_gemm_has_words(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    return request->compute == HEED_COMPUTE_BF16 && request->packed_b && request->b_type == HEED_BF16 && kernels->pairs;
+bool heed_gemm_takes_words(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    return request->compute == HEED_COMPUTE_BF16 && heed_gemm_packed_has_words(request) && kernels->pairs;
 }
 
 /* b, of which some comes from L3 or memory in each call. */
@@ -41,7 +41,7 @@ static int64_t words_at_most(const struct heed_gemm *request, const struct heed_
  * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and
  * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (heed_gemm_has_words(request, kernels))
+    if (heed_gemm_takes_words(request, kernels))
         return words_at_most(request, kernels);
     if (!request->packed_b || request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
         return HEED_GEMM_FEW_ROWS;
@@ -117,7 +117,7 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
         product.b = heed_gemm_packed_at(request, c->column, 0);
         product.ldb = HEED_PANEL;
         product.next = heed_gemm_packed_at(request, c->next, 0);
-        (heed_gemm_has_words(request, kernels) ? kernels->pairs->thin_product : kernels->thin_product)(&product);
+        (heed_gemm_takes_words(request, kernels) ? kernels->pairs->thin_product : kernels->thin_product)(&product);
         return;
     }
     product.b = heed_gemm_b_at(request, c->column, done);

@@ -188,6 +188,9 @@ static void compute_words(const struct heed_kernels *table, const struct heed_do
 static void check_unpacked(const struct heed_kernels *table, const struct thin_case *t, struct rng *rng) {
     const int64_t depth = t->pairs ? round_up(t->k, 2) : t->k, dots_depth = round_up(t->k, HEED_DOT);
     float *got = new_floats(dots_depth * HEED_PANEL), *want = new_floats(dots_depth * HEED_PANEL);
+    uint16_t *rows = malloc((size_t)(t->k * HEED_PANEL) * sizeof *rows);
+    for (int64_t i = 0; i < t->k * HEED_PANEL; i++)
+        rows[i] = half_of(HEED_BF16, t->b[i]);
     struct tensor b = words_of_b(t, rng);
     table->unpack_words(b.data, t->k, t->pairs, got);
     memcpy(want, t->b, (size_t)(t->k * HEED_PANEL) * sizeof *want);
@@ -198,11 +201,12 @@ static void check_unpacked(const struct heed_kernels *table, const struct thin_c
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) {
             all[i]->load_b_words(b.data, t->k, got);
-            all[i]->load_b(t->b, HEED_F32, HEED_PANEL, t->k, HEED_PANEL, want);
-            must(compare(ANY_NAN, got, want, dots_depth / all[i]->elements, HEED_PANEL));
+            all[i]->load_b(rows, HEED_BF16, HEED_PANEL, t->k, HEED_PANEL, want);
+            must(compare(SAME_BITS, got, want, dots_depth / all[i]->elements, HEED_PANEL));
         }
     must(tensor_unchanged(&b));
     tensor_free(&b);
+    free(rows);
     free(got);
     free(want);
 }
