@@ -168,17 +168,22 @@ static int64_t sums_before(const struct gemm_block *block) {
     return block->run->span_k < block->run->k ? (block->column - block->group) * block->rows : 0;
 }
 
-/* Tiles of so many rows one under the other, the first at row i and column j, the index-th of the block. */
-static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t rows, int64_t tiles, int64_t j, int64_t index) {
+/* Tiles of a block: so many of so many rows one under the other, over so many columns; the first is the index-th of the block. */
+struct gemm_part {
+    int64_t row, rows, tiles, column, columns, index;
+};
+
+static void multiply_tiles(const struct gemm_block *block, const struct gemm_part *part) {
+    const int64_t i = part->row, j = part->column, rows = part->tiles * part->rows;
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
     const bool last = block->start + block->k == run->k, apart = finishes_apart(block);
     const bool packed = block->panel && i > 0;
     float *sums = block->sums + sums_before(block) + i * run->block_columns + j;
     struct heed_gemm_tile tile = {
-        .rows = (int)rows,
-        .columns = (int)min_i64(run->kernels->tile_columns, block->columns - j),
-        .tiles = tiles,
+        .rows = (int)part->rows,
+        .columns = (int)part->columns,
+        .tiles = part->tiles,
         .k = block->k,
         .a = block->a + i * block->lda,
         .lda = block->lda,
@@ -193,11 +198,11 @@ static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t ro
         .c = sums,
         .ldc = run->block_columns,
         .fetches_b = i == 0 && run->b_stays_near && block->ldb == HEED_PANEL,
-        .next_a = i + tiles * rows < block->rows ? block->a + (i + tiles * rows) * block->lda : top_of_next(block),
+        .next_a = i + rows < block->rows ? block->a + (i + rows) * block->lda : top_of_next(block),
     };
     if (apart) {
         const struct heed_gemm_finish_place next =
-            heed_gemm_finish_at(request, run->epilogue, block->row + i, tiles * rows, block->column + j);
+            heed_gemm_finish_at(request, run->epilogue, block->row + i, rows, block->column + j);
         tile.next_c = next.data;
         tile.ldnext_c = next.ld;
     }
@@ -205,48 +210,39 @@ static void multiply_tiles(const struct gemm_block *block, int64_t i, int64_t ro
         tile.c = apart ? block->c : (float *)request->c + (block->row + i) * request->ldc + block->column + j;
         tile.ldc = apart ? HEED_PANEL : request->ldc;
     }
-    fetch_next(block, index, &tile);
+    fetch_next(block, part->index, &tile);
     (run->words ? run->words->gemm_tile : run->kernels->gemm_tile)(&tile);
     if (apart)
-        heed_gemm_finish(
-            request, run->epilogue, run->kernels,
-            &(struct heed_gemm_sums){block->row + i, tiles * rows, block->column + j, tile.columns, block->c, HEED_PANEL});
+        heed_gemm_finish(request, run->epilogue, run->kernels,
+                         &(struct heed_gemm_sums){block->row + i, rows, block->column + j, tile.columns, block->c, HEED_PANEL});
 }
 
-/* Tiles of a column, in as few calls as may be; some at a time where sums wait in the place of these. */
-static void multiply_column(const struct gemm_block *block, const struct gemm_heights *heights, int64_t j, int64_t index) {
-    int64_t i = 0;
-    for (int64_t done = 0, tiles; done < heights->tiles; done += tiles) {
+/* All rows of these columns, in as few calls as may be; some at a time where sums wait in the place of these. */
+static void multiply_columns(const struct gemm_block *block, const struct gemm_heights *heights, struct gemm_part *part) {
+    const int64_t across = ceil_div(part->columns, block->run->kernels->tile_columns);
+    part->row = 0;
+    for (int64_t done = 0; done < heights->tiles; done += part->tiles) {
         const bool taller = done < heights->taller;
-        const int64_t rows = heights->rows - !taller;
-        tiles = (taller ? heights->taller : heights->tiles) - done;
+        part->rows = heights->rows - !taller;
+        part->tiles = (taller ? heights->taller : heights->tiles) - done;
         if (finishes_apart(block))
-            tiles = min_i64(tiles, HEED_GEMM_APART_TILES);
-        multiply_tiles(block, i, rows, tiles, j, index + done);
-        i += tiles * rows;
+            part->tiles = min_i64(part->tiles, HEED_GEMM_APART_TILES);
+        multiply_tiles(block, part);
+        part->row += part->tiles * part->rows;
+        part->index += part->tiles * across;
     }
 }
 
-/* Tiles narrower than the block: a strip of a stays in L1 while all columns use it.  By columns, AVX2 takes 3 % longer. */
-static void multiply_strips(const struct gemm_block *block, const struct gemm_heights *heights) {
-    int64_t i = 0, index = 0;
-    for (int64_t done = 0; done < heights->tiles; done++) {
-        const int64_t rows = heights->rows - (done >= heights->taller);
-        for (int64_t j = 0; j < block->columns; j += block->run->kernels->tile_columns)
-            multiply_tiles(block, i, rows, 1, j, index++);
-        i += rows;
-    }
-}
-
-static void multiply_panel(const struct gemm_block *block) {
+/* As many whole tiles side by side as a panel has, then what is left. */
+static void multiply_panels(const struct gemm_block *block) {
     const int64_t width = block->run->kernels->tile_columns;
     const struct gemm_heights heights = heights_of(block);
-    if (block->columns > width && block->columns <= HEED_PANEL) {
-        multiply_strips(block, &heights);
-        return;
+    struct gemm_part part = {0};
+    for (; part.column < block->columns; part.column += part.columns) {
+        const int64_t left = min_i64(HEED_PANEL, block->columns - part.column);
+        part.columns = left < width ? left : left - left % width;
+        multiply_columns(block, &heights, &part);
     }
-    for (int64_t j = 0, index = 0; j < block->columns; j += width, index += heights.tiles)
-        multiply_column(block, &heights, j, index);
 }
 
 /* At least one pass, so that k = 0 writes c too. */
@@ -260,7 +256,7 @@ static void multiply_block(struct gemm_block *block, float *workspace) {
             load_b(block, workspace);
         }
         block->next = next_block(block);
-        multiply_panel(block);
+        multiply_panels(block);
         block->start += block->k;
     } while (block->start < block->span_end);
 }

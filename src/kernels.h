@@ -28,9 +28,10 @@ enum {
 /* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] *
  * b[p][j].  partial: c = chain as it is, for more of it to come; alpha and beta are not used.  rows <= tile_rows; columns <=
  * tile_columns; b is readable up to columns rounded up to whole vectors; c is written for `columns` only.  c may be acc (same
- * pointer and stride).  `tiles` of them, one under the other: each goes on with the next rows of a, acc and c.
+ * pointer and stride).  columns may also be several times tile_columns, up to HEED_PANEL: tiles side by side.  `tiles` of them, or
+ * rows of them, one under the other: each goes on with the next rows of a, acc and c.
  *
- * panel, unless NULL: the first of them copies b there, rows of HEED_PANEL, and the others read it; columns is tile_columns then.
+ * panel, unless NULL: the first row of them copies b there, rows of HEED_PANEL, and the others read it; tiles are whole then.
  *
  * The rest is advice, and what comes next is fetched and never read: of rows of a, lda apart, the first cache lines; with every
  * HEED_LINE steps next_burst rows of next_lines cache lines or a few more, next_step bytes apart, until next_rows are fetched; of

@@ -258,8 +258,9 @@ END_TEST
 
 static void check_gemm_column(const struct heed_kernels *table, struct rng *rng, int tile_rows, int64_t k) {
     const bool packs = rng_range(rng, 0, 1);
-    const int rows = tile_rows * (int)rng_range(rng, 1, 5), most = table->tile_columns;
-    const int columns = packs ? most : (int)rng_range(rng, 1, most);
+    const int rows = tile_rows * (int)rng_range(rng, 1, 5), width = table->tile_columns;
+    const bool whole = packs || rng_range(rng, 0, 1);
+    const int columns = whole ? width * (int)rng_range(rng, 1, HEED_PANEL / width) : (int)rng_range(rng, 1, width);
     struct gemm_case g = new_gemm_case(rng, rows, columns, k, (enum accumulate)rng_range(rng, 0, FROM_ACC));
     g.tile_rows = tile_rows;
     g.split = rng_range(rng, 0, k);

@@ -2,14 +2,17 @@
 #ifndef HEED_KERNELS_GEMM_PACK_H
 #define HEED_KERNELS_GEMM_PACK_H
 
-/* The first tile of a column with a panel; tile becomes the others.  Apart from those, for whose inner loops gcc 12 else has too
+/* The first row of tiles, with a panel; tile becomes the others.  Apart from those, for whose inner loops gcc 12 else has too
  * few registers. */
 INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
     if (vectors < TILE_VECTORS)
         return;
-    const struct gemm_at at = gemm_begin(tile);
+    struct gemm_at at = gemm_begin(tile);
     struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
-    gemm_one_tile(rows, vectors, B_IS_PACKED, tile, &at, &fetch);
+    do {
+        gemm_one_tile(rows, vectors, B_IS_PACKED, tile, &at, &fetch);
+        gemm_advance(rows, vectors, tile, &at);
+    } while (at.column > 0);
     tile->tiles--;
     tile->a += rows * tile->lda;
     tile->b = tile->panel;
@@ -27,7 +30,7 @@ static void gemm_tile(const struct heed_gemm_tile *tile) {
     struct heed_gemm_tile others;
     if (tile->panel) {
         others = *tile;
-        packing[tile->rows - 1][(tile->columns - 1) / VF_LANES](&others);
+        packing[tile->rows - 1][gemm_vectors_of(tile) - 1](&others);
         tile = &others;
     }
     gemm_tile_ready(tile);
