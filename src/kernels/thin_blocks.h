@@ -10,7 +10,10 @@
 #define HEED_KERNELS_THIN_BLOCKS_H
 
 enum {
-    BLOCKS_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : 6,          /* of a tile, two vectors wide */
+    BLOCKS_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : 6, /* of a tile, two vectors wide */
+    /* Where registers are few, a single row takes a word of one vector after another: with words of all four of them at once, sums
+     * wait on the stack (gcc 12), and q4_0 takes 1.23 times as long (AVX2, Zen 3). */
+    BLOCKS_BY_WORDS = TILE_ROWS * TILE_VECTORS <= 12,
     BLOCK_AHEAD = 4096,                                      /* bytes, into L1; twice as far into L2, or into L1 alone */
     FETCH_COLUMNS = HEED_PANEL / (BLOCK_WINDOW / TURN_DEPTH) /* a turn, of a window of columns that are not packed */
 };
@@ -100,6 +103,30 @@ INLINE void blocks_step(const enum heed_type type, const bool raised, const int 
     }
 }
 
+/* The same of a single row, for the elements of a word, from p on. */
+INLINE void blocks_word(const enum heed_type type, const bool raised, const int vectors, vf acc[4], const float *a,
+                        const char *words, const struct blocks_scales *scales, const int half, const int p) {
+    vf row[WORD_BYTES];
+    UNROLL for (int i = 0; i < WORD_BYTES; i++) row[i] = v_pin(v_set1(a[p + i]));
+    UNROLL for (int v = 0; v < vectors; v++) {
+        UNROLL for (int i = 0; i < WORD_BYTES; i++) acc[v] =
+            v_chain(acc[v], row[i], load_scaled(type, raised, scales, words, v, half, p + i));
+        acc[v] = v_pin(acc[v]);
+    }
+}
+
+/* The elements of a turn, where a and words are. */
+INLINE void blocks_turn(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][4],
+                        const float *const a[ROW_GROUPS], int64_t lda, const char *words, const struct blocks_scales *scales,
+                        const int half) {
+    if (BLOCKS_BY_WORDS && rows == 1) {
+        UNROLL for (int p = 0; p < TURN_DEPTH; p += WORD_BYTES)
+            blocks_word(type, raised, vectors, acc[0], a[0], words, scales, half, p);
+    } else {
+        UNROLL for (int p = 0; p < TURN_DEPTH; p++) blocks_step(type, raised, rows, vectors, acc, a, lda, words, scales, half, p);
+    }
+}
+
 /* c of rows x vectors, columns from j on. */
 INLINE void blocks_body(const enum heed_type type, const bool raised, const int rows, const int vectors,
                         const struct blocks_window *window, int j) {
@@ -122,8 +149,7 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
             NO_UNROLL for (; words < end; words += TURN_WORDS * WORDS_BYTES, p += TURN_DEPTH) {
                 if (window->fetches && j == 0)
                     fetch_ahead(type, window, p);
-                UNROLL for (int i = 0; i < TURN_DEPTH; i++)
-                    blocks_step(type, raised, rows, vectors, acc, a, window->lda, words + j * WORD_BYTES, &scales, half, i);
+                blocks_turn(type, raised, rows, vectors, acc, a, window->lda, words + j * WORD_BYTES, &scales, half);
                 UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += TURN_DEPTH;
             }
         }
