@@ -62,12 +62,13 @@ static struct words look(void) {
 /* What is known of the processor, in one word. */
 enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16, TRAITS_SHIFT = 17 };
 
-/* The policy for a processor with AVX-512. */
+/* What does not pay, which takes the brand where AVX-512 may not, and what is quicker. */
 static unsigned policy(unsigned signature, unsigned features) {
     unsigned brand[13] = {0};
     const unsigned base = signature >> 8 & 15, family = base + (base == 15 ? signature >> 20 & 255 : 0);
     const unsigned model = (signature >> 4 & 15) | (signature >> 12 & 0xf0);
-    for (unsigned i = 0; heed_x86_costly_by_brand(family, model) && i < 3; i++)
+    const bool by_brand = features & HEED_CPU_AVX512 && heed_x86_costly_by_brand(family, model);
+    for (unsigned i = 0; by_brand && i < 3; i++)
         __cpuid(0x80000002 + i, brand[4 * i], brand[4 * i + 1], brand[4 * i + 2], brand[4 * i + 3]);
     const unsigned costly = heed_x86_costly(family, model, (const char *)brand) & features;
     return costly << COSTLY_SHIFT | heed_x86_traits(family) << TRAITS_SHIFT;
@@ -87,9 +88,8 @@ static unsigned detect(void) {
         features |= HEED_CPU_F16C;
     if (has(words.ebx_7, AVX2))
         features |= HEED_CPU_AVX2;
-    if (!has(words.ebx_7, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL))
-        return features;
-    features |= HEED_CPU_AVX512;
+    if (has(words.ebx_7, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL))
+        features |= HEED_CPU_AVX512;
     if (features == AVX512_FEATURES && has(words.eax_7_1, AVX512_BF16))
         features |= HEED_CPU_AVX512_BF16 | (has(words.edx_7, AMX_TILE | AMX_BF16) ? HEED_CPU_AMX : 0);
     return features | policy(words.eax_1, features);
