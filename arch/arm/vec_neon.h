@@ -47,6 +47,7 @@ INLINE void v_store_n(float *p, vf x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         p[i] = lanes[i];
 }
+INLINE void v_store_few(float *p, vf x, int64_t n) { v_store_n(p, x, n); }
 INLINE vf v_pin(vf x) {
     __asm__("" : "+w"(x));
     return x;

@@ -41,6 +41,7 @@ INLINE void v_store_n(float *p, vf x, int64_t n) {
     if (n > 0)
         *p = x;
 }
+INLINE void v_store_few(float *p, vf x, int64_t n) { v_store_n(p, x, n); }
 INLINE vf v_pin(vf x) { return x; }
 INLINE vf v_add(vf a, vf b) { return a + b; }
 INLINE vf v_sub(vf a, vf b) { return a - b; }

@@ -34,6 +34,7 @@ INLINE void v_stream(float *p, vf x) { _mm512_stream_ps(p, x); } /* aligned, pas
 INLINE void v_stream_end(void) { _mm_sfence(); }
 INLINE vf v_load_n(const float *p, int64_t n) { return _mm512_maskz_loadu_ps(avx512_first(n), p); }
 INLINE void v_store_n(float *p, vf x, int64_t n) { _mm512_mask_storeu_ps(p, avx512_first(n), x); }
+INLINE void v_store_few(float *p, vf x, int64_t n) { v_store_n(p, x, n); }
 /* Keeps x in a register: gcc 12 else folds the load into every fma that uses it (66 to 70 % of the peak). */
 INLINE vf v_pin(vf x) {
     __asm__("" : "+v"(x));

@@ -75,7 +75,7 @@ INLINE void small_store(const int rows, const int vectors, const bool cut, vf *y
     UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int v = 0; v < vectors; v++) {
             if (cut && v == vectors - 1)
-                v_store_n(c + v * VF_LANES, y[i * vectors + v], n);
+                v_store_few(c + v * VF_LANES, y[i * vectors + v], n);
             else
                 v_store(c + v * VF_LANES, y[i * vectors + v]);
         }
