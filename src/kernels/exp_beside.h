@@ -9,7 +9,7 @@
 enum {
     EXP_STEP = HEED_DOT, /* scores made at a time */
     /* Where vectors are narrow, and registers few, the operations of exponentials fill the time that they take: beside a product
-     * NEON's would take 1.02 to 2 times as long (llvm-mca), AVX2's twice as long (llvm-mca; attention took 1.06 to 1.07 of the time
+     * NEON's would take 1.02 to 2 times as long (llvm-mca), AVX2's twice as long (llvm-mca; attention took 1.04 to 1.07 of the time
      * on Zen 3). */
     EXP_BESIDE = VF_LANES >= 16
 };
