@@ -172,9 +172,10 @@ INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const i
 
 #define THIN_FITS(rows, vectors)                                                                                                   \
     (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
+/* So many tiles side by side. */
 #define THIN_SHAPE(kernel, type, kind, rows, vectors)                                                                              \
-    NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j) {                                 \
-        if (THIN_FITS(rows, vectors))                                                                                              \
+    NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j, int tiles) {                      \
+        for (; THIN_FITS(rows, vectors) && tiles > 0; tiles--, j += vectors * VF_LANES)                                            \
             thin_body(type, kind, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j);   \
     }
 #define THIN_SHAPES_OF_ROWS(kernel, type, kind, rows)                                                                              \
@@ -233,24 +234,26 @@ INLINE struct thin_split thin_split_of(int rows, int columns) {
     return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
 }
 
+typedef void (*thin_shape)(const struct thin_window *, int, int, int);
+
 static void thin_tiles(enum heed_type type, bool words, const struct thin_split *split, struct thin_window *window) {
-    static void (*const of_types[4][12][4])(const struct thin_window *, int, int) = {[HEED_F32] = THIN_TABLE(thin),
-                                                                                     [HEED_BF16] = THIN_TABLE(thin_bf16),
-                                                                                     [HEED_F16] = THIN_TABLE(thin_f16),
-                                                                                     [HEED_I8] = THIN_TABLE(thin_i8)};
-    static void (*const of_words[2][12][4])(const struct thin_window *, int, int) = {THIN_TABLE(thin_words),
-                                                                                     THIN_TABLE(thin_pair_words)};
-    void (*const(*shapes)[4])(const struct thin_window *, int, int) = words ? of_words[window->pairs] : of_types[type];
+    static const thin_shape of_types[4][12][4] = {[HEED_F32] = THIN_TABLE(thin),
+                                                  [HEED_BF16] = THIN_TABLE(thin_bf16),
+                                                  [HEED_F16] = THIN_TABLE(thin_f16),
+                                                  [HEED_I8] = THIN_TABLE(thin_i8)};
+    static const thin_shape of_words[2][12][4] = {THIN_TABLE(thin_words), THIN_TABLE(thin_pair_words)};
+    const thin_shape(*shapes)[4] = words ? of_words[window->pairs] : of_types[type];
+    const struct thin_parts *across = &split->vectors;
     window->turns = split->rows.count;
-    for (int across = 0, j = 0; across < split->vectors.count; across++) {
-        const int vectors = thin_part(&split->vectors, across);
-        for (int down = 0, from = 0; down < split->rows.count; down++) {
-            const int rows = thin_part(&split->rows, down);
-            window->turn = window->ahead.data > 0 ? down : -1;
-            shapes[rows - 1][vectors - 1](window, from, j);
-            from += rows;
-        }
-        j += vectors * VF_LANES;
+    for (int down = 0, from = 0; down < split->rows.count; down++) {
+        const int rows = thin_part(&split->rows, down);
+        window->turn = window->ahead.data > 0 ? down : -1;
+        if (across->longer > 0)
+            shapes[rows - 1][across->each](window, from, 0, across->longer);
+        if (across->longer < across->count)
+            shapes[rows - 1][across->each - 1](window, from, across->longer * (across->each + 1) * VF_LANES,
+                                               across->count - across->longer);
+        from += rows;
     }
 }
 
