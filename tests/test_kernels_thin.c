@@ -96,9 +96,16 @@ static void must_be_chain(const struct thin_case *t, int row, int column, float 
     must(compare(ANY_NAN, &got, &chain, 1, 1));
 }
 
+/* Few, a panel, more than that, and rows of more than 4 KB. */
+static int any_columns(struct rng *rng) {
+    const int ranges[][2] = {{1, 70}, {1, 70}, {HEED_PANEL, HEED_PANEL}, {1, 270}, {1000, 1100}};
+    const int *range = ranges[rng_range(rng, 0, (int)(sizeof ranges / sizeof *ranges) - 1)];
+    return (int)rng_range(rng, range[0], range[1]);
+}
+
 static void check_thin_product(const struct heed_kernels *table, struct rng *rng, bool transposed, int rows, int64_t k) {
     const enum fill mode = any_fill(rng);
-    const int columns = (int)rng_range(rng, 1, rng_range(rng, 0, 3) ? 70 : 270), skipped = (int)rng_range(rng, 0, columns - 1);
+    const int columns = any_columns(rng), skipped = (int)rng_range(rng, 0, columns - 1);
     const int whole = (columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
     const int64_t gap = rng_range(rng, 0, 1) * rng_range(rng, 0, 20);
     struct thin_case t = {.transposed = transposed,
