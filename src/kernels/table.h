@@ -23,6 +23,7 @@
 #include "kernels/dot_tile.h"
 #include "kernels/gemm_small.h"
 #include "kernels/score_panel.h"
+#include "kernels/thin_panel.h"
 #include "kernels/thin_product.h"
 #include "kernels/thin_transposed.h"
 #include "kernels/thin_blocks.h"

@@ -332,30 +332,9 @@ static void thin_product_of_rest(const struct heed_thin_product *product) {
     }
 }
 
-/* One row times a panel of floats, where vectors are narrow: all columns at once, so that b is read as it lies.  Prefetchers follow
- * that better than software fetches what tiles leave out: 1 x 4096 x 4096 takes 0.75 of the time, from L3 0.85 (Zen 3). */
-enum { PANEL_VECTORS = HEED_PANEL / VF_LANES, HAS_PANEL_ROW = VF_LANES < HEED_LINE && PANEL_VECTORS <= TILE_ROWS * TILE_VECTORS };
-
-static void thin_panel_row(const struct heed_thin_product *product) {
-    const float *a = product->a, *b = product->b;
-    vf acc[PANEL_VECTORS];
-    UNROLL for (int v = 0; v < PANEL_VECTORS; v++) acc[v] = product->continues ? v_load(product->c + v * VF_LANES) : v_zero();
-    NO_UNROLL for (int64_t k = product->k; k > 0; k--) {
-        const vf row = v_set1(*a++);
-        UNROLL for (int v = 0; v < PANEL_VECTORS; v++) acc[v] = v_chain(acc[v], row, v_load(b + v * VF_LANES));
-        b += HEED_PANEL;
-    }
-    UNROLL for (int v = 0; v < PANEL_VECTORS; v++) v_store(product->c + v * VF_LANES, acc[v]);
-}
-
-INLINE bool thin_is_panel_row(const struct heed_thin_product *product) {
-    return HAS_PANEL_ROW && product->rows == 1 && product->type == HEED_F32 && !product->pairs && product->columns == HEED_PANEL &&
-           product->ldb == HEED_PANEL;
-}
-
 static void thin_product(const struct heed_thin_product *product) {
-    if (thin_is_panel_row(product)) {
-        thin_panel_row(product);
+    if (is_thin_panel(product)) {
+        thin_panel(product);
         return;
     }
     const bool has_room = product->type == HEED_F32 && !product->exact;
