@@ -177,7 +177,7 @@ struct heed_softmax_values {
 
 /* c[i][j] = chain, from c[i][j] if `continues`, else from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], or of a[i][p] * b[j][p]
  * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  b is of the given
- * type, any without blocks.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b is
+ * type, any without blocks.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b may be
  * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
  * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
  * pairs: a is pairs, along rows, of p; so are elements of b taken, not rounded: they must be bf16 as they are.  words: b is a

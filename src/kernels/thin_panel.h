@@ -14,28 +14,29 @@ enum {
     HAS_THIN_PANEL = VF_LANES < HEED_LINE && PANEL_VECTORS <= TILE_ROWS * TILE_VECTORS /* there are registers for it */
 };
 
-/* What b is, and which elements of its words come first: of pairs the odd ones. */
-enum thin_panel { PANEL_OF_FLOATS, PANEL_OF_WORDS, PANEL_OF_PAIR_WORDS };
+/* What b of any thin product is: rows, here of floats, or words, of which the first element, or of pairs the second, comes first.
+ */
+enum thin_b { THIN_ROWS_OF_B, THIN_WORDS, THIN_PAIR_WORDS };
 
 /* Loads and multiplies vector by vector: all at once, there would be no registers left for sums. */
-INLINE void thin_panel_step(const enum thin_panel kind, const int step, vf acc[PANEL_VECTORS], const float *a, const uint8_t *b) {
+INLINE void thin_panel_step(const enum thin_b kind, const int step, vf acc[PANEL_VECTORS], const float *a, const uint8_t *b) {
     const vf row = v_set1(*a);
     UNROLL for (int v = 0; v < PANEL_VECTORS; v++) {
         const uint8_t *at = b + v * VF_LANES * WORD_BYTES;
-        const vf column = kind == PANEL_OF_FLOATS ? v_load((const float *)(const void *)at)
-                                                  : v_bf16(v_load_int(at), (kind == PANEL_OF_WORDS) == step);
+        const vf column =
+            kind == THIN_ROWS_OF_B ? v_load((const float *)(const void *)at) : v_bf16(v_load_int(at), (kind == THIN_WORDS) == step);
         acc[v] = v_chain(acc[v], row, column);
     }
 }
 
 /* The last step where there is no other: of a pair the even one alone, after a product of zeros, which is no -0. */
-INLINE void thin_panel_last(const enum thin_panel kind, vf acc[PANEL_VECTORS], const float *a, const uint8_t *b) {
-    const bool pairs = kind == PANEL_OF_PAIR_WORDS;
+INLINE void thin_panel_last(const enum thin_b kind, vf acc[PANEL_VECTORS], const float *a, const uint8_t *b) {
+    const bool pairs = kind == THIN_PAIR_WORDS;
     UNROLL for (int v = 0; pairs && v < PANEL_VECTORS; v++) acc[v] = v_add(acc[v], v_zero());
     thin_panel_step(kind, pairs, acc, a + pairs, b);
 }
 
-INLINE void thin_panel_of(const enum thin_panel kind, const struct heed_thin_product *product) {
+INLINE void thin_panel_of(const enum thin_b kind, const struct heed_thin_product *product) {
     const float *a = product->a;
     const uint8_t *b = product->b;
     vf acc[PANEL_VECTORS];
@@ -43,12 +44,12 @@ INLINE void thin_panel_of(const enum thin_panel kind, const struct heed_thin_pro
     UNROLL for (int v = 0; v < PANEL_VECTORS; v++) acc[v] = product->continues ? v_load(product->c + v * VF_LANES) : v_zero();
     NO_UNROLL for (; k >= PANEL_STEPS; k -= PANEL_STEPS) {
         UNROLL for (int u = 0; u < PANEL_STEPS; u++)
-            thin_panel_step(kind, u, acc, a + u, b + (kind == PANEL_OF_FLOATS ? u * PANEL_ROW_BYTES : 0));
-        if (kind != PANEL_OF_FLOATS)
+            thin_panel_step(kind, u, acc, a + u, b + (kind == THIN_ROWS_OF_B ? u * PANEL_ROW_BYTES : 0));
+        if (kind != THIN_ROWS_OF_B)
             UNROLL for (int line = 0; line < PANEL_ROW_BYTES; line += HEED_LINE * WORD_BYTES)
                 __builtin_prefetch((const void *)((uintptr_t)b + (uintptr_t)(WORDS_AHEAD * PANEL_ROW_BYTES + line)), 0, 3);
         a += PANEL_STEPS;
-        b += kind == PANEL_OF_FLOATS ? PANEL_STEPS * PANEL_ROW_BYTES : PANEL_ROW_BYTES;
+        b += kind == THIN_ROWS_OF_B ? PANEL_STEPS * PANEL_ROW_BYTES : PANEL_ROW_BYTES;
     }
     if (k > 0)
         thin_panel_last(kind, acc, a, b);
@@ -62,11 +63,11 @@ INLINE bool is_thin_panel(const struct heed_thin_product *product) {
 
 static void thin_panel(const struct heed_thin_product *product) {
     if (!product->words)
-        thin_panel_of(PANEL_OF_FLOATS, product);
+        thin_panel_of(THIN_ROWS_OF_B, product);
     else if (product->pairs)
-        thin_panel_of(PANEL_OF_PAIR_WORDS, product);
+        thin_panel_of(THIN_PAIR_WORDS, product);
     else
-        thin_panel_of(PANEL_OF_WORDS, product);
+        thin_panel_of(THIN_WORDS, product);
 }
 
 #endif

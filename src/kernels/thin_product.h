@@ -1,7 +1,8 @@
 /* thin_product: few rows times a long matrix that is read once, from memory.  Contract in src/kernels.h.
  *
  * Here memory is the limit, and the prefetchers of CPUs do not follow tiles: they start anew in every page and panel.  So the
- * matrix is taken in the order in which it lies, some rows at a time over all columns, while the next ones are fetched by software.
+ * matrix is taken in the order in which it lies, some rows at a time over all columns, while the next ones are fetched by software;
+ * only one or two rows, where vectors are narrow, leave it to prefetchers, which do follow these (thin_panel.h, thin_is_followed).
  * Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile: widened into L1 first, decoding
  * from bf16 took 1.5 times as long, and from bytes twice.
  *
@@ -10,7 +11,9 @@
 #define HEED_KERNELS_THIN_PRODUCT_H
 
 enum {
-    WINDOW_BYTES = 8192, /* computed while as many are fetched */
+    WINDOW_BYTES = 8192,   /* computed while as many are fetched */
+    FOLLOWED_ROWS = 8,     /* of b, read side by side without fetches, */
+    FOLLOWED_BYTES = 4096, /* if they are as long or longer */
     LINE_BYTES = HEED_LINE * (int)sizeof(float),
     /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
      * with which decoding from L2 takes 10 % longer than with 4 x 3. */
@@ -20,16 +23,11 @@ enum {
     THIN_VECTORS = TILE_VECTORS > LOW_VECTORS ? TILE_VECTORS
                    : LOW_VECTORS > 4          ? 4
                                               : LOW_VECTORS,
-    FOLLOWED_ROWS = 8,     /* of b, that are read side by side, */
-    FOLLOWED_BYTES = 4096, /* of so many or more */
     /* More rows than a tile has are one tall tile where that is two vectors wide: each line of b is loaded once, while another is
      * fetched (8 rows from L2 0.91 of the AVX-512 peak, two tiles of 4 rows 0.83; AVX2, one vector wide, 0.77 and 0.88). */
     TALL_VECTORS = TILE_VECTORS / 2,
     THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS
 };
-
-/* What b is: rows, or words, of which the first element, or of pairs the second, comes first. */
-enum thin_b { THIN_ROWS_OF_B, THIN_WORDS, THIN_PAIR_WORDS };
 
 /* A window of what lies ahead, by its address, for nothing is read of it; 0: none.  step: bytes from row to row; 0: it is one
  * piece. */
@@ -174,7 +172,6 @@ INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const i
 
 #define THIN_FITS(rows, vectors)                                                                                                   \
     (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
-/* So many tiles side by side. */
 #define THIN_SHAPE(kernel, type, kind, rows, vectors)                                                                              \
     NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j, int tiles) {                      \
         for (; THIN_FITS(rows, vectors) && tiles > 0; tiles--, j += vectors * VF_LANES)                                            \
@@ -236,7 +233,8 @@ INLINE struct thin_split thin_split_of(int rows, int columns) {
     return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
 }
 
-typedef void (*thin_shape)(const struct thin_window *, int, int, int);
+/* Rows from `from` on, columns from j on, so many tiles side by side: a call for each takes longer than four rows of a window. */
+typedef void (*thin_shape)(const struct thin_window *window, int from, int j, int tiles);
 
 static void thin_tiles(enum heed_type type, bool words, const struct thin_split *split, struct thin_window *window) {
     static const thin_shape of_types[4][12][4] = {[HEED_F32] = THIN_TABLE(thin),
@@ -280,8 +278,8 @@ INLINE int64_t thin_window_rows(const struct heed_thin_product *product, bool on
 }
 
 /* One or two rows times long rows of floats, where vectors are narrow: prefetchers follow several rows at once.  1 x 4096 x 4096
- * takes 0.74 of the time with fetches, 2 rows 0.9, with two threads 0.87, from L3 0.6 to 0.9; of rows of 2 KB, 1.15, and 4 rows are
- * as quick with fetches (Zen 3). */
+ * takes 0.74 of the time with fetches, 2 rows 0.9, with two threads 0.87, from L3 0.6 to 0.9; of rows of 4 KB 0.6 from L3 and 1.1
+ * from memory, of 2 KB 1.15, and 4 rows are as quick with fetches (Zen 3). */
 INLINE bool thin_is_followed(const struct heed_thin_product *product) {
     return VF_LANES < HEED_LINE && product->rows <= 2 && product->type == HEED_F32 &&
            product->columns * (int)sizeof(float) >= FOLLOWED_BYTES;
