@@ -11,9 +11,11 @@
 
 enum {
     BLOCKS_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : 6, /* of a tile, two vectors wide */
-    /* Where registers are few, a single row takes a word of one vector after another: with words of all four of them at once, sums
-     * wait on the stack (gcc 12), and q4_0 takes 1.23 times as long (AVX2, Zen 3). */
+    /* Where registers are few, one row or two take a word of some vectors after another, and each vector of weights meets its sums
+     * at once: with weights of all vectors in registers, sums wait on the stack (gcc 12), and q4_0 takes 1.35 times as long, two
+     * rows 1.4 times.  Of one row four vectors abreast, q4_0 takes 0.91 of the time of one at a time (AVX2, Zen 3). */
     BLOCKS_BY_WORDS = TILE_ROWS * TILE_VECTORS <= 12,
+    BLOCKS_VECTORS = 8,                                      /* of a tile, at most */
     BLOCK_AHEAD = 4096,                                      /* bytes, into L1; twice as far into L2, or into L1 alone */
     FETCH_COLUMNS = HEED_PANEL / (BLOCK_WINDOW / TURN_DEPTH) /* a turn, of a window of columns that are not packed */
 };
@@ -71,7 +73,7 @@ INLINE void fetch_ahead(const enum heed_type type, const struct blocks_window *w
 
 /* The scales of a block, or of a half of one, and, times these, what its numbers are raised by. */
 struct blocks_scales {
-    vf d[4], by[4];
+    vf d[BLOCKS_VECTORS], by[BLOCKS_VECTORS];
 };
 INLINE void load_scales(const enum heed_type type, const bool raised, const int vectors, const char *block, int j, const int half,
                         struct blocks_scales *scales) {
@@ -92,10 +94,10 @@ INLINE vf load_scaled(const enum heed_type type, const bool raised, const struct
 }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p of a turn. */
-INLINE void blocks_step(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][4],
+INLINE void blocks_step(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][BLOCKS_VECTORS],
                         const float *const a[ROW_GROUPS], int64_t lda, const char *words, const struct blocks_scales *scales,
                         const int half, const int p) {
-    vf b[4];
+    vf b[BLOCKS_VECTORS];
     UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(load_scaled(type, raised, scales, words, v, half, p));
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda + p]);
@@ -103,25 +105,28 @@ INLINE void blocks_step(const enum heed_type type, const bool raised, const int 
     }
 }
 
-/* The same of a single row, for the elements of a word, from p on. */
-INLINE void blocks_word(const enum heed_type type, const bool raised, const int vectors, vf acc[4], const float *a,
-                        const char *words, const struct blocks_scales *scales, const int half, const int p) {
-    vf row[WORD_BYTES];
-    UNROLL for (int i = 0; i < WORD_BYTES; i++) row[i] = v_pin(v_set1(a[p + i]));
-    UNROLL for (int v = 0; v < vectors; v++) {
-        UNROLL for (int i = 0; i < WORD_BYTES; i++) acc[v] =
-            v_chain(acc[v], row[i], load_scaled(type, raised, scales, words, v, half, p + i));
-        acc[v] = v_pin(acc[v]);
+/* The same of one row or two, for the elements of a word, some vectors abreast. */
+INLINE void blocks_word(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][BLOCKS_VECTORS],
+                        const float *a, int64_t lda, const char *words, const struct blocks_scales *scales, const int half,
+                        const int word) {
+    const int abreast = rows == 1 ? 4 : 1;
+    vf row[2];
+    UNROLL for (int from = 0; from < vectors; from += abreast) UNROLL for (int p = word; p < word + WORD_BYTES; p++) {
+        UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_set1(a[i * lda + p]));
+        UNROLL for (int v = from; v < from + abreast; v++) {
+            const vf b = v_pin(load_scaled(type, raised, scales, words, v, half, p));
+            UNROLL for (int i = 0; i < rows; i++) acc[i][v] = v_pin(v_chain(acc[i][v], row[i], b));
+        }
     }
 }
 
 /* The elements of a turn, where a and words are. */
-INLINE void blocks_turn(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][4],
+INLINE void blocks_turn(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][BLOCKS_VECTORS],
                         const float *const a[ROW_GROUPS], int64_t lda, const char *words, const struct blocks_scales *scales,
                         const int half) {
-    if (BLOCKS_BY_WORDS && rows == 1) {
-        UNROLL for (int p = 0; p < TURN_DEPTH; p += WORD_BYTES)
-            blocks_word(type, raised, vectors, acc[0], a[0], words, scales, half, p);
+    if (BLOCKS_BY_WORDS && rows <= 2) {
+        UNROLL for (int word = 0; word < TURN_DEPTH; word += WORD_BYTES)
+            blocks_word(type, raised, rows, vectors, acc, a[0], lda, words, scales, half, word);
     } else {
         UNROLL for (int p = 0; p < TURN_DEPTH; p++) blocks_step(type, raised, rows, vectors, acc, a, lda, words, scales, half, p);
     }
@@ -130,7 +135,7 @@ INLINE void blocks_turn(const enum heed_type type, const bool raised, const int 
 /* c of rows x vectors, columns from j on. */
 INLINE void blocks_body(const enum heed_type type, const bool raised, const int rows, const int vectors,
                         const struct blocks_window *window, int j) {
-    vf acc[BLOCKS_ROWS][4];
+    vf acc[BLOCKS_ROWS][BLOCKS_VECTORS];
     struct blocks_scales scales;
     const char *block = window->packed;
     const float *a[ROW_GROUPS];
@@ -158,12 +163,19 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
         v_store(window->c + i * HEED_PANEL + j + v * VF_LANES, acc[i][v]);
 }
 
-/* Two rows or fewer have chains enough to hide their latency only if they are four vectors wide. */
+/* Vectors of a tile.  Two rows or fewer have chains enough to hide their latency only if they are four vectors wide.  By words they
+ * take bytes as they lie, all columns of a panel at once, which prefetchers follow: q8_0 from memory takes 0.69 of the time, two
+ * rows 0.78, from caches 1.0 and 0.85 (AVX2, Zen 3).  q4_0 so takes 1.5 times as long: its constants, too, wait on the stack. */
+INLINE int blocks_vectors(const enum heed_type type, const int rows) {
+    if (BLOCKS_BY_WORDS && rows <= 2 && type != HEED_Q4_0)
+        return BLOCKS_VECTORS;
+    return rows <= 2 ? 4 : 2;
+}
 #define BLOCKS_SHAPE(name, type, raised, rows)                                                                                     \
     NOINLINE void name##_##rows(const struct blocks_window *window) {                                                              \
         if (rows <= BLOCKS_ROWS)                                                                                                   \
-            for (int j = 0; j < HEED_PANEL; j += (rows <= 2 ? 4 : 2) * VF_LANES)                                                   \
-                blocks_body(type, raised, rows <= BLOCKS_ROWS ? rows : 1, rows <= 2 ? 4 : 2, window, j);                           \
+            for (int j = 0; j < HEED_PANEL; j += blocks_vectors(type, rows) * VF_LANES)                                            \
+                blocks_body(type, raised, rows <= BLOCKS_ROWS ? rows : 1, blocks_vectors(type, rows), window, j);                  \
     }
 #define BLOCKS_SHAPES(name, type)                                                                                                  \
     BLOCKS_SHAPE(name, type, false, 1)                                                                                             \
