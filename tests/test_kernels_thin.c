@@ -248,6 +248,28 @@ static void check_thin_words(const struct heed_kernels *table, struct rng *rng) 
         free(all[i]);
 }
 
+/* Of an odd number of pairs, with a product that vanishes: its sum is -0 before the last element, whose product is -0, too, and +0
+ * only because the missing one's is added first. */
+static void check_vanished(const struct heed_kernels *table, struct rng *rng, int rows, bool words) {
+    enum { DEPTH = 3 };
+    static const float factors[DEPTH] = {-0x1p-100f, 0.0f, -0.0f};
+    float a[17 * DEPTH], b[DEPTH * HEED_PANEL], c[17 * HEED_PANEL], got[17 * HEED_PANEL];
+    const struct thin_case t = {
+        .pairs = true, .exact = true, .rows = rows, .columns = HEED_PANEL, .k = DEPTH, .ldb = HEED_PANEL, .a = a, .b = b, .c = c};
+    for (int i = 0; i < rows; i++)
+        memcpy(a + i * DEPTH, factors, sizeof factors);
+    for (int i = 0; i < DEPTH * HEED_PANEL; i++)
+        b[i] = 0x1p-60f;
+    memset(c, 0, sizeof c);
+    describe("thin_product of what vanishes", table->name, "%d rows%s", rows, words ? ", words" : "");
+    if (words)
+        compute_words(table, NULL, &t, rng, got);
+    else
+        compute_product(table, &t, rng, got);
+    for (int i = 0; i < rows * HEED_PANEL; i++)
+        must_be_chain(&t, i / HEED_PANEL, i % HEED_PANEL, got[i]);
+}
+
 START_TEST(test_thin_product) {
     static const int64_t depths[] = {1, 3, 16, 64, 80, 127, 128, 257};
     const struct heed_kernels *table = heed_kernels_usable(_i);
@@ -268,7 +290,17 @@ START_TEST(test_thin_words) {
 }
 END_TEST
 
+START_TEST(test_thin_vanished) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("thin_vanished", 0);
+    for (int rows = 1; rows <= 17; rows++)
+        for (int words = 0; words < 2; words++)
+            check_vanished(table, &rng, rows, words);
+}
+END_TEST
+
 void add_thin_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_thin_product, 0, tables);
     tcase_add_loop_test(tests, test_thin_words, 0, tables);
+    tcase_add_loop_test(tests, test_thin_vanished, 0, tables);
 }
