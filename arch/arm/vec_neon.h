@@ -99,13 +99,15 @@ INLINE float v_sum(vf x) {
     return vget_lane_f32(halves, 0) + vget_lane_f32(halves, 1);
 }
 INLINE float v_hmax(vf x) { return vmaxvq_f32(x); }
-INLINE void v_transpose(vf r[VF_LANES]) {
+#define VF_PIECE 4
+INLINE void v_transpose_pieces(vf r[VF_PIECE]) {
     const float32x4x2_t top = vtrnq_f32(r[0], r[1]), bottom = vtrnq_f32(r[2], r[3]);
     r[0] = vcombine_f32(vget_low_f32(top.val[0]), vget_low_f32(bottom.val[0]));
     r[1] = vcombine_f32(vget_low_f32(top.val[1]), vget_low_f32(bottom.val[1]));
     r[2] = vcombine_f32(vget_high_f32(top.val[0]), vget_high_f32(bottom.val[0]));
     r[3] = vcombine_f32(vget_high_f32(top.val[1]), vget_high_f32(bottom.val[1]));
 }
+INLINE void v_transpose(vf r[VF_LANES]) { v_transpose_pieces(r); }
 
 INLINE vh v_load_half(const uint16_t *p) { return vld1_u16(p); }
 INLINE void v_store_half(uint16_t *p, vh x) { vst1_u16(p, x); }
@@ -156,7 +158,6 @@ INLINE void v_unzip(vf *a, vf *b) {
     *a = first;
 }
 INLINE void v_store_bits(char *p, vf x) { vst1q_u8((uint8_t *)p, vreinterpretq_u8_f32(x)); }
-#define VF_PIECE 4
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
     return n > 0 ? vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)p[0])) : v_zero();
 }

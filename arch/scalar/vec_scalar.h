@@ -13,6 +13,7 @@ typedef float vf;
 typedef uint16_t vh;
 typedef uint32_t vi;
 #define VF_LANES 1
+#define VF_PIECE 1
 
 INLINE uint32_t scalar_bits(float x) {
     union {
@@ -126,7 +127,6 @@ INLINE vf v_byte(vi x, const int i) { return (float)(int32_t)(x << (24 - 8 * i) 
 INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }
-#define VF_PIECE 1
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
     return n > 0 ? scalar_float(v_load_int((const uint8_t *)p[0])) : 0.0f;
 }
@@ -142,6 +142,7 @@ INLINE void v_flush_end(unsigned callers) { (void)callers; }
 INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) { return v_exp2_scale(r, power, x); }
 INLINE float v_sum(vf x) { return x; }
 INLINE float v_hmax(vf x) { return x; }
+INLINE void v_transpose_pieces(vf r[VF_PIECE]) { (void)r; }
 INLINE void v_transpose(vf r[VF_LANES]) { (void)r; }
 
 /* SLEEF's functions for FMA hardware raise SIGILL without it. */

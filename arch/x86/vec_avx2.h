@@ -110,20 +110,23 @@ INLINE float v_hmax(vf x) {
     y = _mm_max_ps(y, _mm_movehl_ps(y, y));
     return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
 }
-/* Pairs of rows, then pairs of pairs within the 128-bit halves, then the halves. */
+#define VF_PIECE 4
+/* Pairs of rows, then pairs of pairs. */
+INLINE void v_transpose_pieces(vf r[VF_PIECE]) {
+    const vf low01 = _mm256_unpacklo_ps(r[0], r[1]), high01 = _mm256_unpackhi_ps(r[0], r[1]);
+    const vf low23 = _mm256_unpacklo_ps(r[2], r[3]), high23 = _mm256_unpackhi_ps(r[2], r[3]);
+    r[0] = _mm256_shuffle_ps(low01, low23, _MM_SHUFFLE(1, 0, 1, 0));
+    r[1] = _mm256_shuffle_ps(low01, low23, _MM_SHUFFLE(3, 2, 3, 2));
+    r[2] = _mm256_shuffle_ps(high01, high23, _MM_SHUFFLE(1, 0, 1, 0));
+    r[3] = _mm256_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
+}
 INLINE void v_transpose(vf r[VF_LANES]) {
-    vf pairs[VF_LANES], quads[VF_LANES];
-    UNROLL for (int i = 0; i < 8; i += 2) {
-        pairs[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        pairs[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-    UNROLL for (int i = 0; i < 8; i += 4) UNROLL for (int j = 0; j < 2; j++) {
-        quads[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], _MM_SHUFFLE(1, 0, 1, 0));
-        quads[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], _MM_SHUFFLE(3, 2, 3, 2));
-    }
+    v_transpose_pieces(r);
+    v_transpose_pieces(r + VF_PIECE);
     UNROLL for (int i = 0; i < 4; i++) {
-        r[i] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x20);
-        r[i + 4] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x31);
+        const vf low = r[i], high = r[i + 4];
+        r[i] = _mm256_permute2f128_ps(low, high, 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(low, high, 0x31);
     }
 }
 
@@ -175,7 +178,6 @@ INLINE void v_unzip(vf *a, vf *b) {
     *b = _mm256_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 3, 1));
 }
 INLINE void v_store_bits(char *p, vf x) { _mm256_storeu_ps((float *)(void *)p, x); }
-#define VF_PIECE 4
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
     const __m128 first = n > 0 ? _mm_loadu_ps((const float *)(const void *)p[0]) : _mm_setzero_ps();
     return _mm256_insertf128_ps(_mm256_castps128_ps256(first),

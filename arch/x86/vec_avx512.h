@@ -110,23 +110,24 @@ INLINE float v_hmax(vf x) {
     z = _mm_max_ps(z, _mm_movehl_ps(z, z));
     return _mm_cvtss_f32(_mm_max_ss(z, _mm_movehdup_ps(z)));
 }
-/* 4 x 4 blocks within the 128-bit quarters first (pairs of rows, pairs of pairs), then the quarters as a 4 x 4 matrix of their own.
- */
+#define VF_PIECE 4
+/* Pairs of rows, then pairs of pairs. */
+INLINE void v_transpose_pieces(vf r[VF_PIECE]) {
+    const vf low01 = _mm512_unpacklo_ps(r[0], r[1]), high01 = _mm512_unpackhi_ps(r[0], r[1]);
+    const vf low23 = _mm512_unpacklo_ps(r[2], r[3]), high23 = _mm512_unpackhi_ps(r[2], r[3]);
+    r[0] = _mm512_shuffle_ps(low01, low23, _MM_SHUFFLE(1, 0, 1, 0));
+    r[1] = _mm512_shuffle_ps(low01, low23, _MM_SHUFFLE(3, 2, 3, 2));
+    r[2] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(1, 0, 1, 0));
+    r[3] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
+}
+/* 4 x 4 blocks within the 128-bit quarters first, then the quarters as a 4 x 4 matrix of their own. */
 INLINE void v_transpose(vf r[VF_LANES]) {
-    vf pairs[VF_LANES], quads[VF_LANES];
-    UNROLL for (int i = 0; i < 16; i += 2) {
-        pairs[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        pairs[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-    UNROLL for (int i = 0; i < 16; i += 4) UNROLL for (int j = 0; j < 2; j++) {
-        quads[i + 2 * j] = _mm512_shuffle_ps(pairs[i + j], pairs[i + j + 2], _MM_SHUFFLE(1, 0, 1, 0));
-        quads[i + 2 * j + 1] = _mm512_shuffle_ps(pairs[i + j], pairs[i + j + 2], _MM_SHUFFLE(3, 2, 3, 2));
-    }
+    UNROLL for (int i = 0; i < VF_LANES; i += VF_PIECE) v_transpose_pieces(r + i);
     UNROLL for (int i = 0; i < 4; i++) {
-        const vf even01 = _mm512_shuffle_f32x4(quads[i], quads[i + 4], _MM_SHUFFLE(2, 0, 2, 0));
-        const vf odd01 = _mm512_shuffle_f32x4(quads[i], quads[i + 4], _MM_SHUFFLE(3, 1, 3, 1));
-        const vf even23 = _mm512_shuffle_f32x4(quads[i + 8], quads[i + 12], _MM_SHUFFLE(2, 0, 2, 0));
-        const vf odd23 = _mm512_shuffle_f32x4(quads[i + 8], quads[i + 12], _MM_SHUFFLE(3, 1, 3, 1));
+        const vf even01 = _mm512_shuffle_f32x4(r[i], r[i + 4], _MM_SHUFFLE(2, 0, 2, 0));
+        const vf odd01 = _mm512_shuffle_f32x4(r[i], r[i + 4], _MM_SHUFFLE(3, 1, 3, 1));
+        const vf even23 = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], _MM_SHUFFLE(2, 0, 2, 0));
+        const vf odd23 = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], _MM_SHUFFLE(3, 1, 3, 1));
         r[i] = _mm512_shuffle_f32x4(even01, even23, _MM_SHUFFLE(2, 0, 2, 0));
         r[i + 4] = _mm512_shuffle_f32x4(odd01, odd23, _MM_SHUFFLE(2, 0, 2, 0));
         r[i + 8] = _mm512_shuffle_f32x4(even01, even23, _MM_SHUFFLE(3, 1, 3, 1));
@@ -211,7 +212,6 @@ INLINE void v_unzip(vf *a, vf *b) {
     *a = first;
 }
 INLINE void v_store_bits(char *p, vf x) { _mm512_storeu_ps(p, x); }
-#define VF_PIECE 4
 INLINE vf v_load_pieces(const char *const p[VF_LANES / VF_PIECE], const int n) {
     const __m128i none = _mm_setzero_si128();
     __m128i piece[4];

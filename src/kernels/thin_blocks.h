@@ -15,10 +15,11 @@ enum {
      * at once: with weights of all vectors in registers, sums wait on the stack (gcc 12), and q4_0 takes 1.35 times as long, two
      * rows 1.4 times.  Of one row four vectors abreast, q4_0 takes 0.91 of the time of one at a time (AVX2, Zen 3). */
     BLOCKS_BY_WORDS = TILE_ROWS * TILE_VECTORS <= 12,
-    BLOCKS_VECTORS = 8,                                      /* of a tile, at most */
-    BLOCK_AHEAD = 4096,                                      /* bytes, into L1; twice as far into L2, or into L1 alone */
-    FETCH_COLUMNS = HEED_PANEL / (BLOCK_WINDOW / TURN_DEPTH) /* a turn, of a window of columns that are not packed */
+    BLOCKS_VECTORS = 8, /* of a tile, at most */
+    BLOCK_AHEAD = 4096  /* bytes, into L1; twice as far into L2, or into L1 alone */
 };
+/* A turn, of a window of columns that are not packed. */
+INLINE int fetched_columns(const enum heed_type type) { return HEED_PANEL / (block_window(type) / TURN_DEPTH); }
 
 /* Some blocks of a panel, all columns. */
 struct blocks_window {
@@ -51,8 +52,9 @@ INLINE void fetch_packed(const enum heed_type type, const char *at, bool once) {
 /* Each line at its last byte of the window: at the first byte, the window before had most of them.  Once: into L1, q4_0 takes 0.98
  * of the time that it takes if it goes into L2, with 1024 elements 0.75, q8_0 as long (Zen 5). */
 INLINE void fetch_columns(const enum heed_type type, uintptr_t at, int64_t step, bool once) {
-    const int bytes = BLOCK_WINDOW / TYPE_BLOCK * block_bytes(type);
-    UNROLL for (int column = 0; column < FETCH_COLUMNS; column++) UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
+    const int bytes = (int)type_span(type, block_window(type));
+    UNROLL for (int column = 0; column < fetched_columns(type); column++)
+        UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
         const uintptr_t last = (uintptr_t)(line + LINE_BYTES < bytes ? line + LINE_BYTES - 1 : bytes - 1);
         const void *const byte = (const void *)(at + (uintptr_t)(column * step) + last);
         if (once)
@@ -65,8 +67,8 @@ INLINE void fetch_columns(const enum heed_type type, uintptr_t at, int64_t step,
 /* What the turn that starts at element `turn` of the window fetches. */
 INLINE void fetch_ahead(const enum heed_type type, const struct blocks_window *window, int64_t turn) {
     if (window->next)
-        fetch_columns(type, (uintptr_t)window->next + (uintptr_t)(turn / TURN_DEPTH * FETCH_COLUMNS * window->step), window->step,
-                      window->fetch_once);
+        fetch_columns(type, (uintptr_t)window->next + (uintptr_t)(turn / TURN_DEPTH * fetched_columns(type) * window->step),
+                      window->step, window->fetch_once);
     else
         fetch_packed(type, window->packed + turn / TURN_DEPTH * HEED_PANEL / BLOCK_TURNS * block_bytes(type), window->fetch_once);
 }
@@ -223,8 +225,8 @@ static void multiply_blocks(const struct heed_thin_blocks *product, bool raised)
     const struct thin_parts rows = thin_parts_of(product->rows, BLOCKS_ROWS);
     struct blocks_window window = {
         .lda = product->lda, .step = type_span(type, product->ldb), .c = product->c, .fetch_once = product->fetch_once};
-    for (int64_t start = 0; start < product->k; start += BLOCK_WINDOW) {
-        window.k = min_i64(BLOCK_WINDOW, product->k - start);
+    for (int64_t start = 0; start < product->k; start += block_window(type)) {
+        window.k = min_i64(block_window(type), product->k - start);
         window.a = product->a + start;
         if (product->packed) {
             window.packed = (const char *)product->packed + HEED_PANEL * type_span(type, start);
