@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_ROWS = 17 }; /* of tiles: more than those of any table */
+
 struct thin_case {
     bool transposed, continues, has_next;
     bool pairs; /* a and b are bf16 */
@@ -221,7 +223,7 @@ static void check_unpacked(const struct heed_kernels *table, const struct thin_c
 static void check_thin_words(const struct heed_kernels *table, struct rng *rng) {
     const enum fill mode = any_fill(rng);
     const struct heed_dots *dots = rng_range(rng, 0, 1) ? table->pairs : NULL;
-    const int rows = (int)rng_range(rng, 1, rng_range(rng, 0, 3) == 0 ? 1 : dots ? 70 : 17);
+    const int rows = (int)rng_range(rng, 1, rng_range(rng, 0, 3) == 0 ? 1 : dots ? 70 : MOST_ROWS);
     const int64_t k = rng_range(rng, 1, rng_range(rng, 0, 2) ? 270 : 20);
     struct thin_case t = {.pairs = dots || rng_range(rng, 0, 1),
                           .has_next = rng_range(rng, 0, 1),
@@ -253,14 +255,15 @@ static void check_thin_words(const struct heed_kernels *table, struct rng *rng) 
 static void check_vanished(const struct heed_kernels *table, struct rng *rng, int rows, bool words) {
     enum { DEPTH = 3 };
     static const float factors[DEPTH] = {-0x1p-100f, 0.0f, -0.0f};
-    float a[17 * DEPTH], b[DEPTH * HEED_PANEL], c[17 * HEED_PANEL], got[17 * HEED_PANEL];
+    float a[MOST_ROWS * DEPTH], b[DEPTH * HEED_PANEL], c[MOST_ROWS * HEED_PANEL], got[MOST_ROWS * HEED_PANEL];
     const struct thin_case t = {
         .pairs = true, .exact = true, .rows = rows, .columns = HEED_PANEL, .k = DEPTH, .ldb = HEED_PANEL, .a = a, .b = b, .c = c};
     for (int i = 0; i < rows; i++)
         memcpy(a + i * DEPTH, factors, sizeof factors);
     for (int i = 0; i < DEPTH * HEED_PANEL; i++)
         b[i] = 0x1p-60f;
-    memset(c, 0, sizeof c);
+    for (int i = 0; i < rows * HEED_PANEL; i++)
+        c[i] = 1.0f;
     describe("thin_product of what vanishes", table->name, "%d rows%s", rows, words ? ", words" : "");
     if (words)
         compute_words(table, NULL, &t, rng, got);
@@ -275,7 +278,7 @@ START_TEST(test_thin_product) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("thin_product", 0);
     for (int64_t repeat = 0; repeat < test_count(8); repeat++)
-        for (int rows = 1; rows <= 17; rows++)
+        for (int rows = 1; rows <= MOST_ROWS; rows++)
             for (size_t i = 0; i < sizeof depths / sizeof *depths; i++)
                 for (int transposed = 0; transposed < 2; transposed++)
                     check_thin_product(table, &rng, transposed, rows, depths[i]);
@@ -293,7 +296,7 @@ END_TEST
 START_TEST(test_thin_vanished) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("thin_vanished", 0);
-    for (int rows = 1; rows <= 17; rows++)
+    for (int rows = 1; rows <= MOST_ROWS; rows++)
         for (int words = 0; words < 2; words++)
             check_vanished(table, &rng, rows, words);
 }

@@ -14,6 +14,7 @@ typedef float32x4_t vf;
 typedef uint16x4_t vh;
 typedef uint32x4_t vi;
 #define VF_LANES 4
+#define VF_PIECE 4
 
 /* All ones in the lanes before n. */
 INLINE uint32x4_t neon_first(int64_t n) {
@@ -99,7 +100,6 @@ INLINE float v_sum(vf x) {
     return vget_lane_f32(halves, 0) + vget_lane_f32(halves, 1);
 }
 INLINE float v_hmax(vf x) { return vmaxvq_f32(x); }
-#define VF_PIECE 4
 INLINE void v_transpose_pieces(vf r[VF_PIECE]) {
     const float32x4x2_t top = vtrnq_f32(r[0], r[1]), bottom = vtrnq_f32(r[2], r[3]);
     r[0] = vcombine_f32(vget_low_f32(top.val[0]), vget_low_f32(bottom.val[0]));

@@ -14,6 +14,7 @@ typedef __m256 vf;
 typedef __m128i vh;
 typedef __m256i vi;
 #define VF_LANES 8
+#define VF_PIECE 4
 
 /* All ones in the lanes before n. */
 INLINE __m256i avx2_first(int64_t n) {
@@ -110,7 +111,6 @@ INLINE float v_hmax(vf x) {
     y = _mm_max_ps(y, _mm_movehl_ps(y, y));
     return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
 }
-#define VF_PIECE 4
 /* Pairs of rows, then pairs of pairs. */
 INLINE void v_transpose_pieces(vf r[VF_PIECE]) {
     const vf low01 = _mm256_unpacklo_ps(r[0], r[1]), high01 = _mm256_unpackhi_ps(r[0], r[1]);

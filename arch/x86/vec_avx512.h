@@ -13,6 +13,7 @@ typedef __m512 vf;
 typedef __m256i vh;
 typedef __m512i vi;
 #define VF_LANES 16
+#define VF_PIECE 4
 
 /* A bit for each lane before n. */
 INLINE __mmask16 avx512_first(int64_t n) {
@@ -110,7 +111,6 @@ INLINE float v_hmax(vf x) {
     z = _mm_max_ps(z, _mm_movehl_ps(z, z));
     return _mm_cvtss_f32(_mm_max_ss(z, _mm_movehdup_ps(z)));
 }
-#define VF_PIECE 4
 /* Pairs of rows, then pairs of pairs. */
 INLINE void v_transpose_pieces(vf r[VF_PIECE]) {
     const vf low01 = _mm512_unpacklo_ps(r[0], r[1]), high01 = _mm512_unpackhi_ps(r[0], r[1]);

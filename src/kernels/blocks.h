@@ -53,7 +53,7 @@ INLINE int64_t words_at(const enum heed_type type, int64_t word) {
 
 /* VF_PIECE words of VF_LANES columns, of which the first `columns` exist.  src is the first word of the first column, `step` bytes
  * from one to the next.  A vector takes a piece of every VF_PIECE-th column, so that words change places within pieces alone:
- * vectors of one column each would be half as much again to transpose. */
+ * vectors of one column each would be half as much again to transpose, with AVX-512 twice as much. */
 INLINE void pack_words(const char *src, int64_t step, const int columns, char *panel) {
     vf r[VF_PIECE];
     UNROLL for (int i = 0; i < VF_PIECE; i++) {
