@@ -69,27 +69,25 @@ static void pair_tile(const struct heed_dot_tile *tile) {
 
 /* A tile's products, with exponentials beside as far as there are any: two steps for each turn, so that beside 64 columns the
  * weights of as many rows are made. */
-INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *a, const float *b,
-                                 int64_t words, struct exp_beside *beside) {
-    struct tile_rows at;
+INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], const float *weights,
+                                 const float *values, int64_t words, struct exp_beside *beside) {
+    struct tile_rows a;
+    struct tile_b b = tile_b_begin(values, HEED_PANEL);
     struct exp_place place = beside->place;
     const int64_t turns = min_i64(place.left / 2, words / TILE_STEPS);
-    int64_t ldb = HEED_PANEL;
-    tile_rows_begin(rows, &at, a, HEED_CHUNK);
+    tile_rows_begin(rows, &a, weights, HEED_CHUNK);
     NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
-        tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
-        tile_rows_pin(rows, &at);
+        tile_turn(TILE_STEPS / 2, 1, 1, rows, vectors, acc, &a, &b, NULL);
+        tile_rows_pin(rows, &a);
         exp_beside_step(true, beside, &place);
-        tile_turn(TILE_STEPS / 2, 1, rows, vectors, acc, &at, &b, ldb, NULL);
-        tile_rows_pin(rows, &at);
-        PIN(ldb);
+        tile_turn(TILE_STEPS / 2, 1, 1, rows, vectors, acc, &a, &b, NULL);
+        tile_rows_pin(rows, &a);
+        tile_b_pin(1, &b);
         exp_beside_step(true, beside, &place);
     }
     beside->place = place;
-    NO_UNROLL for (words -= turns * TILE_STEPS; words > 0; words -= TILE_STEPS) {
-        tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
-        PIN(ldb);
-    }
+    NO_UNROLL for (words -= turns * TILE_STEPS; words > 0; words -= TILE_STEPS)
+        tile_turn(TILE_STEPS, 1, 1, rows, vectors, acc, &a, &b, NULL);
 }
 
 /* Rows [row, end), whole tiles of them, and columns [from, to), as value_whole_body has them. */

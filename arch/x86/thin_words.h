@@ -32,7 +32,7 @@ INLINE void word_fetch(uintptr_t at, const int lines, bool once) {
 /* Rows from `from` on, columns from j on. */
 INLINE void word_body(const int rows, const int vectors, const struct word_window *window, int from, int j) {
     vf acc[TALL_ROWS][TILE_VECTORS];
-    const float *b = window->b + j;
+    struct tile_b b = tile_b_begin(window->b + j, HEED_PANEL);
     float *c = window->c + from * window->ldc + j;
     uintptr_t ahead = (uintptr_t)window->b + (uintptr_t)(THIN_WORD_BYTES + THIN_WORD_BYTES / HEED_PANEL * j);
     struct tile_rows at;
@@ -48,7 +48,7 @@ INLINE void word_body(const int rows, const int vectors, const struct word_windo
             wait = window->turns - 1;
         }
         ahead += (uintptr_t)(vectors * THIN_LINE);
-        tile_turn(1, 1, rows, vectors, acc, &at, &b, HEED_PANEL, NULL);
+        tile_turn(1, 1, 1, rows, vectors, acc, &at, &b, NULL);
         tile_rows_pin(rows, &at);
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)

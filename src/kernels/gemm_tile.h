@@ -13,6 +13,7 @@ struct gemm_fetch {
     int64_t ldc, ldsums; /* in bytes */
     int64_t b_rows;      /* still to be fetched */
     int rows;            /* the same, of c and sums */
+    bool is_first;       /* of tiles side by side, which meet the same a */
 };
 
 /* Where a tile is; the first one is where heed_gemm_tile says. */
@@ -45,14 +46,16 @@ INLINE struct gemm_fetch gemm_fetch_of(const int rows, const struct heed_gemm_ti
                                .ldc = tile->next_c ? tile->ldnext_c : ldc,
                                .sums = (const char *)(at->acc + rows * at->ldacc + at->column),
                                .ldsums = at->ldacc * (int64_t)sizeof(float),
-                               .rows = rows};
+                               .rows = rows,
+                               .is_first = at->column == 0};
 }
 
-/* So many rows of b, into L1. */
-INLINE void gemm_fetch_rows(const int steps, const int vectors, const float *b, int64_t ldb) {
+/* So many rows of b, so far ahead, into L1. */
+INLINE void gemm_fetch_rows(const int steps, const int vectors, const struct tile_b *b, const int ahead) {
+    const char *row = b->at + ahead * b->second;
     UNROLL for (int u = 0; u < steps; u++) {
-        UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(b + j, 0, 3);
-        b += ldb;
+        UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch((const float *)row + j, 0, 3);
+        row += b->second;
     }
 }
 
@@ -86,7 +89,8 @@ INLINE void gemm_fetch_a(const int rows, const struct tile_rows *a, int64_t ahea
 
 INLINE void gemm_fetch(const int rows, const int vectors, const struct heed_gemm_tile *tile, const struct tile_rows *a,
                        int64_t turns, struct gemm_fetch *fetch) {
-    gemm_fetch_a(rows, a, turns > GEMM_A_AHEAD / TILE_STEPS ? fetch->ahead : fetch->beyond);
+    if (GEMM_IS_WIDE || fetch->is_first)
+        gemm_fetch_a(rows, a, turns > GEMM_A_AHEAD / TILE_STEPS ? fetch->ahead : fetch->beyond);
     if (fetch->rows > 0) {
         UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(fetch->c + j * (int)sizeof(float), 1, 3);
         if (GEMM_IS_WIDE && fetch->ldsums > 0) {
@@ -106,23 +110,21 @@ enum gemm_b { B_IS_NEAR, B_IS_FETCHED, B_IS_PACKED };
 /* tile_multiply, with these every HEED_LINE steps. */
 INLINE void gemm_multiply(const int rows, const int vectors, const enum gemm_b way, vf acc[TILE_ROWS][TILE_VECTORS],
                           const struct heed_gemm_tile *tile, const struct gemm_at *at, struct gemm_fetch *fetch) {
-    const float *b = tile->b + at->column;
+    struct tile_b b = tile_b_begin(tile->b + at->column, tile->ldb);
     float *panel = way == B_IS_PACKED ? tile->panel + at->column : NULL, **copy = way == B_IS_PACKED ? &panel : NULL;
     struct tile_rows a;
     tile_rows_begin(rows, &a, at->a, tile->lda);
-    int64_t ldb = tile->ldb;
     for (int64_t turns = tile->k / TILE_STEPS; turns > 0;) {
         gemm_fetch(rows, vectors, tile, &a, turns, fetch);
         do {
             if (way != B_IS_NEAR)
-                gemm_fetch_rows(TILE_STEPS, vectors, b + (way == B_IS_PACKED ? GEMM_PLAIN_B_AHEAD : GEMM_B_AHEAD) * ldb, ldb);
-            tile_turn(TILE_STEPS, 1, rows, vectors, acc, &a, &b, ldb, copy);
+                gemm_fetch_rows(TILE_STEPS, vectors, &b, way == B_IS_PACKED ? GEMM_PLAIN_B_AHEAD : GEMM_B_AHEAD);
+            tile_turn(TILE_STEPS, TILE_B_GROUP, 1, rows, vectors, acc, &a, &b, copy);
             turns--;
             PIN(turns);
-            PIN(ldb);
         } while (turns % (HEED_LINE / TILE_STEPS) != 0);
     }
-    tile_last_steps(1, rows, vectors, acc, &a, b, ldb, copy, tile->k % TILE_STEPS);
+    tile_last_steps(1, rows, vectors, acc, &a, &b, copy, tile->k % TILE_STEPS);
 }
 
 /* Rows of acc are addressed from one pointer that moves: gcc 12 else computes the addresses of all vectors beforehand. */
@@ -167,10 +169,12 @@ INLINE void gemm_store_sums(const int rows, const int vectors, vf acc[TILE_ROWS]
 INLINE void gemm_one_tile(const int rows, const int vectors, const enum gemm_b way, const struct heed_gemm_tile *tile,
                           const struct gemm_at *at, struct gemm_fetch *fetch) {
     vf acc[TILE_ROWS][TILE_VECTORS];
-    const int64_t tail = tile->columns - (vectors - 1) * VF_LANES; /* columns of the last vector, or more than it has */
+    int64_t tail = tile->columns - (vectors - 1) * VF_LANES; /* columns of the last vector, or more than it has */
     *fetch = gemm_fetch_of(rows, tile, at, *fetch);
     gemm_load_sums(rows, vectors, acc, at->acc + at->column, at->ldacc, tail);
     gemm_multiply(rows, vectors, way, acc, tile, at, fetch);
+    if (!GEMM_IS_WIDE)
+        PIN(tail); /* gcc 12 else has it in a vector beside the products, of which some then change registers */
     gemm_store_sums(rows, vectors, acc, tile, at->c + at->column, tail);
 }
 

@@ -92,31 +92,27 @@ INLINE void value_pieces_body(const int rows, const int vectors, const struct he
 }
 
 /* The first turns of tile_multiply, with exponentials beside as far as there are any; how many. */
-INLINE int64_t value_turns_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], struct tile_rows *at, const float **b,
-                                  int64_t ldb, int64_t k, struct exp_beside *beside) {
+INLINE int64_t value_turns_beside(const int rows, const int vectors, vf acc[][TILE_VECTORS], struct tile_rows *a, struct tile_b *b,
+                                  int64_t k, struct exp_beside *beside) {
     struct exp_place place = beside->place;
     const int64_t turns = min_i64(place.left, k / TILE_STEPS);
     NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
-        tile_turn(TILE_STEPS, 1, rows, vectors, acc, at, b, ldb, NULL);
-        PIN(ldb);
+        tile_turn(TILE_STEPS, 1, 1, rows, vectors, acc, a, b, NULL);
         exp_beside_step(false, beside, &place);
     }
     beside->place = place;
     return turns;
 }
 
-INLINE void value_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile, const float *b,
-                           int64_t k, struct exp_beside *beside) {
-    struct tile_rows at;
-    int64_t ldb = tile->ldv;
-    tile_rows_begin(rows, &at, tile->p, HEED_CHUNK);
+INLINE void value_multiply(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct value_tile *tile,
+                           const float *values, int64_t k, struct exp_beside *beside) {
+    struct tile_rows a;
+    struct tile_b b = tile_b_begin(values, tile->ldv);
+    tile_rows_begin(rows, &a, tile->p, HEED_CHUNK);
     if (EXP_BESIDE)
-        k -= TILE_STEPS * value_turns_beside(rows, vectors, acc, &at, &b, ldb, k, beside);
-    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) {
-        tile_turn(TILE_STEPS, 1, rows, vectors, acc, &at, &b, ldb, NULL);
-        PIN(ldb);
-    }
-    tile_last_steps(1, rows, vectors, acc, &at, b, ldb, NULL, k);
+        k -= TILE_STEPS * value_turns_beside(rows, vectors, acc, &a, &b, k, beside);
+    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) tile_turn(TILE_STEPS, 1, 1, rows, vectors, acc, &a, &b, NULL);
+    tile_last_steps(1, rows, vectors, acc, &a, &b, NULL, k);
 }
 
 /* Whole tiles of the rows [row, end) and columns [from, to), of rows that see the same values, the first of one piece: what
