@@ -77,17 +77,17 @@ INLINE void pair_multiply_beside(const int rows, const int vectors, vf acc[][TIL
     const int64_t turns = min_i64(place.left / 2, words / TILE_STEPS);
     tile_rows_begin(rows, &a, weights, HEED_CHUNK);
     NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
-        tile_turn(TILE_STEPS / 2, 1, 1, rows, vectors, acc, &a, &b, NULL);
+        tile_turn(TILE_STEPS / 2, TILE_B_ALONE, 1, rows, vectors, acc, &a, &b, NULL);
         tile_rows_pin(rows, &a);
         exp_beside_step(true, beside, &place);
-        tile_turn(TILE_STEPS / 2, 1, 1, rows, vectors, acc, &a, &b, NULL);
+        tile_turn(TILE_STEPS / 2, TILE_B_ALONE, 1, rows, vectors, acc, &a, &b, NULL);
         tile_rows_pin(rows, &a);
-        tile_b_pin(1, &b);
+        tile_b_pin(TILE_B_ALONE, &b);
         exp_beside_step(true, beside, &place);
     }
     beside->place = place;
     NO_UNROLL for (words -= turns * TILE_STEPS; words > 0; words -= TILE_STEPS)
-        tile_turn(TILE_STEPS, 1, 1, rows, vectors, acc, &a, &b, NULL);
+        tile_turn(TILE_STEPS, TILE_B_ALONE, 1, rows, vectors, acc, &a, &b, NULL);
 }
 
 /* Rows [row, end), whole tiles of them, and columns [from, to), as value_whole_body has them. */

@@ -48,7 +48,7 @@ INLINE void word_body(const int rows, const int vectors, const struct word_windo
             wait = window->turns - 1;
         }
         ahead += (uintptr_t)(vectors * THIN_LINE);
-        tile_turn(1, 1, 1, rows, vectors, acc, &at, &b, NULL);
+        tile_turn(1, TILE_B_ALONE, 1, rows, vectors, acc, &at, &b, NULL);
         tile_rows_pin(rows, &at);
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)

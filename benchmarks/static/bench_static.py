@@ -64,16 +64,14 @@ BOUNDS_HEAD = """\
 """
 SLACK = 0.01  # of a figure, before it counts as worse than the recorded one: a scheduler's whim, not a spilled register
 HEAD = f"{'isa':12}{'loop':18}{'cpu':16}{'cycles':>8}{'bound':>8}  {'by':14}{'fma':>4}{'instr/fma':>11}{'stack':>7}  figure"
-
-
 SHARE, CYCLES, INSTRUCTIONS = "{:.3f} of peak", "{:.2f} cycles/16", "{:.3f} instructions/fma"
-ANY_CPU = "any"
+ANY_CPU = "any"  # as instructions are counted for
 
 
 class Figure(NamedTuple):
     """What a loop is judged by: of products the share of the peak, of others the cycles for 16 elements.  And the instructions for
-    a multiply-add: no prediction knows the other hardware thread of a core, which takes half of those that the core lets through,
-    and then 24 of them with 12 multiply-adds take 1.1 to 1.3 times as long as 20 (Zen 3)."""
+    a multiply-add: no prediction knows the other hardware thread of a core, which takes about half of what the core lets through;
+    then 24 instructions, 12 of them multiply-adds, take 1.1 to 1.3 times as long as 20 (Zen 3)."""
     value: float
     unit: str
 

@@ -13,7 +13,7 @@ struct gemm_fetch {
     int64_t ldc, ldsums; /* in bytes */
     int64_t b_rows;      /* still to be fetched */
     int rows;            /* the same, of c and sums */
-    bool is_first;       /* of tiles side by side, which meet the same a */
+    bool is_first;       /* of tiles side by side, which meet the same a: it alone fetches that */
 };
 
 /* Where a tile is; the first one is where heed_gemm_tile says. */
@@ -47,7 +47,7 @@ INLINE struct gemm_fetch gemm_fetch_of(const int rows, const struct heed_gemm_ti
                                .sums = (const char *)(at->acc + rows * at->ldacc + at->column),
                                .ldsums = at->ldacc * (int64_t)sizeof(float),
                                .rows = rows,
-                               .is_first = at->column == 0};
+                               .is_first = GEMM_IS_WIDE || at->column == 0};
 }
 
 /* So many rows of b, so far ahead, into L1. */
@@ -89,7 +89,7 @@ INLINE void gemm_fetch_a(const int rows, const struct tile_rows *a, int64_t ahea
 
 INLINE void gemm_fetch(const int rows, const int vectors, const struct heed_gemm_tile *tile, const struct tile_rows *a,
                        int64_t turns, struct gemm_fetch *fetch) {
-    if (GEMM_IS_WIDE || fetch->is_first)
+    if (fetch->is_first)
         gemm_fetch_a(rows, a, turns > GEMM_A_AHEAD / TILE_STEPS ? fetch->ahead : fetch->beyond);
     if (fetch->rows > 0) {
         UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(fetch->c + j * (int)sizeof(float), 1, 3);

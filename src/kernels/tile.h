@@ -84,10 +84,11 @@ INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS],
  * 401, of which 384 are the products'; AVX-512 loses 4 % by 8. */
 enum { TILE_STEPS = TILE_ROWS * TILE_VECTORS > 12 ? 4 : 8 };
 
-/* Rows of b, from one pointer each, or as those of a are, a group from one.  An addition for each is 8 of the 181 instructions of a
- * turn of AVX2, and where another thread shares the core, instructions are what is short: with groups of four and what
- * gemm_one_tile does, products take 0.96 to 0.98 of the time (Zen 3), but attention with head_dim 128 takes 1.01 to 1.02. */
-enum { TILE_B_GROUP = TILE_STEPS < 8 ? 1 : 4 }; /* short turns have few additions, and AVX-512's loops no registers */
+/* How many rows of b are addressed from one pointer, as rows of a are.  An addition for each row is 8 of the 181 instructions of a
+ * turn of AVX2, and where another hardware thread shares the core, instructions are what is short: with groups of four, and what
+ * gemm_one_tile does, products take 0.96 to 0.98 of the time (Zen 3), but attention with head_dim 128 takes 1.01 to 1.03.  Short
+ * turns have few additions, and AVX-512's loops no registers. */
+enum { TILE_B_ALONE = 1, TILE_B_GROUP = TILE_STEPS < 8 ? TILE_B_ALONE : 4 };
 
 struct tile_b {
     const char *at;
@@ -96,7 +97,7 @@ struct tile_b {
 
 INLINE void tile_b_pin(const int group, struct tile_b *b) {
     PIN(b->second);
-    if (group > 1) {
+    if (group > TILE_B_ALONE) {
         PIN(b->third);
         PIN(b->fourth);
         PIN(b->fifth);
@@ -135,7 +136,7 @@ INLINE void tile_turn(const int steps, const int group, const int apart, const i
 INLINE void tile_last_steps(const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS], struct tile_rows *a,
                             struct tile_b *b, float **copy, int64_t k) {
     NO_UNROLL for (; k > 0; k--) {
-        tile_turn(1, 1, apart, rows, vectors, acc, a, b, copy);
+        tile_turn(1, TILE_B_ALONE, apart, rows, vectors, acc, a, b, copy);
         PIN(k); /* gcc 12 else counts on the stack */
     }
 }
@@ -146,7 +147,8 @@ INLINE void tile_multiply_apart(const int apart, const int rows, const int vecto
     struct tile_rows a_at;
     struct tile_b b_at = tile_b_begin(b, ldb);
     tile_rows_begin(rows, &a_at, a, lda);
-    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) tile_turn(TILE_STEPS, 1, apart, rows, vectors, acc, &a_at, &b_at, NULL);
+    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS)
+        tile_turn(TILE_STEPS, TILE_B_ALONE, apart, rows, vectors, acc, &a_at, &b_at, NULL);
     tile_last_steps(apart, rows, vectors, acc, &a_at, &b_at, NULL, k);
 }
 

@@ -97,7 +97,7 @@ INLINE int64_t value_turns_beside(const int rows, const int vectors, vf acc[][TI
     struct exp_place place = beside->place;
     const int64_t turns = min_i64(place.left, k / TILE_STEPS);
     NO_UNROLL for (int64_t turn = turns; turn > 0; turn--) {
-        tile_turn(TILE_STEPS, 1, 1, rows, vectors, acc, a, b, NULL);
+        tile_turn(TILE_STEPS, TILE_B_ALONE, 1, rows, vectors, acc, a, b, NULL);
         exp_beside_step(false, beside, &place);
     }
     beside->place = place;
@@ -111,7 +111,7 @@ INLINE void value_multiply(const int rows, const int vectors, vf acc[][TILE_VECT
     tile_rows_begin(rows, &a, tile->p, HEED_CHUNK);
     if (EXP_BESIDE)
         k -= TILE_STEPS * value_turns_beside(rows, vectors, acc, &a, &b, k, beside);
-    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) tile_turn(TILE_STEPS, 1, 1, rows, vectors, acc, &a, &b, NULL);
+    NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS) tile_turn(TILE_STEPS, TILE_B_ALONE, 1, rows, vectors, acc, &a, &b, NULL);
     tile_last_steps(1, rows, vectors, acc, &a, &b, NULL, k);
 }
 
