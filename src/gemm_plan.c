@@ -19,26 +19,42 @@ enum {
     FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles */
     FEW_ROWS_PLAIN_K = 16,    /* or is as many rows of b as a processor's prefetchers can follow at once */
     WIDENED_FLOATS = 1 << 21, /* of a, if that is rows enough */
-    PACKED_ROWS_LEAST = 256,  /* of those that were tried, at which all of k at once is better */
-    SPAN_ROWS_MOST = 576,     /* 512 and a little */
-    TASK_ROWS_LEAST = 48,     /* or all, where rows are cut */
-    LEAST_ROWS = 120,         /* for which reading a panel of b from L3 pays: 3 bytes for 4 cycles */
+    STRIPS_LEAST_ROWS = 32,
+    STRIPS_LEAST_COLUMNS = 384,
+    STRIPS_FLOATS = 3 << 18, /* of a block of rows, if that is rows enough: 512 x 768 x 3072 takes 0.95 of the time by two blocks */
+    STRIPS_BLOCK_ROWS = 256,
+    PACKED_ROWS_LEAST = 256, /* of those that were tried, at which all of k at once is better */
+    SPAN_ROWS_MOST = 576,    /* 512 and a little */
+    TASK_ROWS_LEAST = 48,    /* or all, where rows are cut */
+    LEAST_ROWS = 120,        /* for which reading a panel of b from L3 pays: 3 bytes for 4 cycles */
     TASKS_PER_WORKER = 4
 };
 
 /* Rows of bf16 are words where these begin and end as words do.  Few rows, which wait for b, are quicker a line apart. */
 static bool has_words_in_a(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
-    return run->words && !run->is_thin && request->a_type == HEED_BF16 && request->k % 2 == 0 && request->lda % 2 == 0 &&
-           (uintptr_t)request->a % sizeof(float) == 0;
+    return run->words && !run->is_thin && !request->transpose_a && request->a_type == HEED_BF16 && request->k % 2 == 0 &&
+           request->lda % 2 == 0 && (uintptr_t)request->a % sizeof(float) == 0;
 }
 
-bool heed_gemm_widens_rows(const struct gemm_run *run) {
-    return run->k > 0 && !run->request->transpose_a && (run->request->a_type != HEED_F32 || run->pairs) && !has_words_in_a(run);
+bool heed_gemm_copies_rows(const struct gemm_run *run) {
+    return run->k > 0 && (run->request->a_type != HEED_F32 || run->pairs) && !has_words_in_a(run);
 }
 
 bool heed_gemm_tiles_finish(const struct gemm_run *run) {
     return run->request->c_type == HEED_F32 && !run->request->b_scales && !run->epilogue;
+}
+
+/* Rows of a far apart are streams and pages of their own, and those a multiple of 4 KB apart share one set of L1: by strips 512 x
+ * 768 x 3072 takes 0.72 to 0.83 of the time, 1024 x 1024 x 1024 0.78 to 0.9, 512 x 512 x 512 0.96 to 0.98, 64 x 768 x 768 0.98.  To
+ * make them takes as long as 8 columns: with 64 of these 1.11, with 256 0.94 (rows 4 KB apart) to 1.04, with 512 0.98.  16 rows
+ * take 0.97 to 1.0 (AVX2, Zen 3).  Tiles as wide as a panel read a once for four vectors: for them this has not been measured. */
+static bool wants_strips(const struct gemm_run *run) {
+    if (run->k == 0 || run->is_thin)
+        return false;
+    const bool pays = run->kernels->tile_columns < HEED_PANEL && run->task_rows >= STRIPS_LEAST_ROWS &&
+                      min_i64(run->task_columns, run->request->n) >= STRIPS_LEAST_COLUMNS;
+    return run->request->transpose_a || pays;
 }
 
 /* Rows of b that are read once, as they are, are cut into few pieces, for these to be long: with two threads, one row times 4096 x
@@ -106,8 +122,6 @@ static bool keeps_b_near(const struct gemm_run *run) {
  * of a that are a multiple of 4 KB apart share one set of L1: with five sixths 512 x 768 x 3072 takes 1.01 of the time. */
 static int64_t plan_block_k(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
-    if (request->transpose_a)
-        return HEED_PANEL / run->depth;
     if (run->block_columns > HEED_PANEL)
         return FEW_ROWS_PLAIN_K;
     if (run->task_rows <= HEED_GEMM_FEW_ROWS &&
@@ -121,19 +135,26 @@ static int64_t plan_block_k(const struct gemm_run *run) {
     return round_up(run->k <= most ? run->k : ceil_div(run->k, ceil_div(run->k, most)), multiple);
 }
 
-/* Blocks alike in size, for a short last one would have all of b loaded for few rows.  Their sums take a quarter of L2.  Where b is
- * ready, their a takes half of it, for all panels to find it there: from L3, 1024 x 1024 x 1024 takes 1.05 of the time.  Where that
- * would be few rows, or b is not ready, a comes in spans. */
-static int64_t plan_block_rows(const struct gemm_run *run) {
+/* Sums of a block take a quarter of L2.  Where b is ready, their a takes half of it, for all panels to find it there: from L3, 1024
+ * x 1024 x 1024 takes 1.05 of the time.  Where that would be few rows, or b is not ready, a comes in spans.  Strips come from L3 as
+ * quickly: in spans, or blocks of 128 to 512 rows, products take 0.97 to 1.03 of the time. */
+static int64_t most_block_rows(const struct gemm_run *run) {
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float), in_cache = l2 / 4 / HEED_PANEL;
-    int64_t most = run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache)) : BLOCK_ROWS_MOST;
-    if (heed_gemm_widens_rows(run))
-        most = max_i64(BLOCK_ROWS_LEAST, min_i64(most, WIDENED_FLOATS / run->k));
     const int64_t rows_of_a = l2 / 2 / max_i64(1, run->k);
+    int64_t most = run->k > run->block_k ? max_i64(BLOCK_ROWS_LEAST, min_i64(BLOCK_ROWS_MOST, in_cache)) : BLOCK_ROWS_MOST;
+    if (run->strips)
+        return max_i64(STRIPS_BLOCK_ROWS, min_i64(most, STRIPS_FLOATS / run->k));
+    if (heed_gemm_copies_rows(run))
+        most = max_i64(BLOCK_ROWS_LEAST, min_i64(most, WIDENED_FLOATS / run->k));
     if (takes_b_as_packed(run) && rows_of_a >= PACKED_ROWS_LEAST)
-        most = min_i64(most, rows_of_a);
-    else if (rows_of_a < most && (takes_b_as_packed(run) || run->b_stays_near))
-        most = min_i64(most, SPAN_ROWS_MOST);
+        return min_i64(most, rows_of_a);
+    const bool in_spans = rows_of_a < most && (takes_b_as_packed(run) || run->b_stays_near);
+    return in_spans ? min_i64(most, SPAN_ROWS_MOST) : most;
+}
+
+/* Blocks alike in size, for a short last one would have all of b loaded for few rows. */
+static int64_t plan_block_rows(const struct gemm_run *run) {
+    const int64_t most = most_block_rows(run);
     if (run->task_rows <= most)
         return run->task_rows;
     const int64_t rows = ceil_div(run->task_rows, ceil_div(run->task_rows, most));
@@ -152,7 +173,7 @@ static int64_t plan_block_columns(const struct gemm_run *run) {
 static void plan_spans(struct gemm_run *run) {
     run->span_k = max_i64(1, run->k);
     run->group_columns = run->task_columns;
-    if (run->k <= run->block_k || run->block_columns != HEED_PANEL || run->request->transpose_a)
+    if (run->k <= run->block_k || run->block_columns != HEED_PANEL || run->strips)
         return;
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float), k_in_cache = l2 / 2 / run->block_rows;
     const int64_t group_columns = l2 / 4 / run->block_rows / HEED_PANEL * HEED_PANEL;
@@ -163,6 +184,25 @@ static void plan_spans(struct gemm_run *run) {
     }
 }
 
+/* Those of a span, as many rows as may be in a block, and what pack_strip writes behind the last. */
+static int64_t strips_floats(const struct gemm_run *run) {
+    if (!run->strips)
+        return 0;
+    const int64_t tiles = ceil_div(run->block_rows, run->kernels->tile_rows);
+    return workspace_round(heed_gemm_strips_floats(run, tiles, min_i64(run->k, run->span_k)) + HEED_LINE);
+}
+
+/* Rows that are copied: all of a block, or for pairs in strips those of a tile at a time, floats first if they are transposed.
+ * Words a line apart in L1, where 12 rows of 16 KB would share one set. */
+static void plan_rows_of_a(struct gemm_run *run) {
+    const int64_t k = run->strips ? run->block_k * run->depth : run->request->k;
+    const int64_t rows = run->strips                  ? (run->pairs ? run->kernels->tile_rows : 0)
+                         : heed_gemm_copies_rows(run) ? run->block_rows
+                                                      : 0;
+    run->lda = run->words ? round_up(k, HEED_DOT) / (run->strips ? 1 : run->depth) + HEED_LINE : workspace_round(k);
+    run->worker_floats = run->a_at + rows * run->lda;
+}
+
 static void plan_workspace(struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     const bool blocked = run->k > run->block_k, has_source = run->words && type_has_blocks(request->b_type);
@@ -171,14 +211,11 @@ static void plan_workspace(struct gemm_run *run) {
     run->sums_at = run->source_at + (has_source ? run->depth * block_k * HEED_PANEL : 0);
     run->c_at = run->sums_at +
                 (blocked ? workspace_round(run->block_rows * (run->span_k < run->k ? run->group_columns : run->block_columns)) : 0);
-    run->a_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_GEMM_APART_TILES * HEED_MAX_TILE_ROWS * HEED_PANEL);
+    run->strips_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_GEMM_APART_TILES * HEED_MAX_TILE_ROWS * HEED_PANEL);
     if (run->is_thin)
-        run->a_at = HEED_GEMM_THIN_FLOATS;
-    /* Words a line apart in L1, where 12 rows of 16 KB would share one set. */
-    run->lda = run->words ? round_up(request->k, HEED_DOT) / run->depth + HEED_LINE : workspace_round(run->k);
-    if (request->transpose_a)
-        run->lda = HEED_PANEL;
-    run->worker_floats = run->a_at + (request->transpose_a || heed_gemm_widens_rows(run) ? run->block_rows * run->lda : 0);
+        run->strips_at = HEED_GEMM_THIN_FLOATS;
+    run->a_at = run->strips_at + strips_floats(run);
+    plan_rows_of_a(run);
 }
 
 struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
@@ -195,6 +232,7 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
     run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, work));
     run.workers = heed_schedule_workers(exec, run.tasks, work);
+    run.strips = wants_strips(&run);
     run.tiles_pack_b = tiles_may_pack_b(&run);
     run.block_columns = plan_block_columns(&run);
     run.has_long_blocks = wants_long_blocks(&run);

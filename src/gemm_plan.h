@@ -21,24 +21,47 @@ struct gemm_run {
     int workers;
     int64_t k, block_k;            /* block_k: a multiple of HEED_LINE */
     int64_t span_k, group_columns; /* k of which a stays in L2 for as many columns of a task; all, where one of them is all */
+    bool strips;                   /* of a, made for all columns of a group; else tiles read rows of it */
     bool tiles_pack_b;             /* while they multiply by it, where its panels are whole */
     bool has_long_blocks;          /* of b, which all tiles take from L2 */
     bool b_stays_near;             /* a block of b in L1, for all tiles but the first */
     int64_t task_rows, task_columns;
     int64_t column_tasks;
     int64_t block_rows, block_columns; /* block_columns: a panel, or all of a task where few rows meet rows of b in place */
-    /* A worker's workspace: a block of b, what it is made of, a block of sums, tiles of c, rows of a, lda apart. */
-    int64_t worker_floats, source_at, sums_at, c_at, a_at, lda;
+    /* A worker's workspace: a block of b, what it is made of, a block of sums, tiles of c, strips, rows of a, lda apart. */
+    int64_t worker_floats, source_at, sums_at, c_at, strips_at, a_at, lda;
     float *workspace;
 };
 
 /* Of a request that has been checked and made safe; workspace is not set. */
 struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                const struct heed_kernels *kernels);
-/* Whether rows of op(a) are widened, or made pairs or words, beforehand. */
-bool heed_gemm_widens_rows(const struct gemm_run *run);
+/* Whether rows of op(a) are copied to be widened, or made pairs or words. */
+bool heed_gemm_copies_rows(const struct gemm_run *run);
 /* Whether tiles write c; else it is made of their sums. */
 bool heed_gemm_tiles_finish(const struct gemm_run *run);
+
+/* Tiles one under the other, alike in height: `taller` of so many rows, the others of one row less. */
+struct gemm_heights {
+    int64_t tiles, rows, taller;
+};
+struct gemm_heights heed_gemm_heights(const struct gemm_run *run, int64_t rows);
+
+/* Rows of op(a) as floats, pairs or words. */
+struct gemm_a {
+    const float *data;
+    int64_t ld;
+};
+/* From row `row` on, all of k: where they are, or in scratch. */
+struct gemm_a heed_gemm_load_rows(const struct gemm_run *run, int64_t row, int64_t rows, float *scratch);
+/* Steps [start, start + k) of these tiles, of which the first begins at row `row`, as strips, one after another; scratch has room
+ * for the rows of a tile, run->lda apart. */
+void heed_gemm_load_strips(const struct gemm_run *run, int64_t row, const struct gemm_heights *heights, int64_t start, int64_t k,
+                           float *strips, float *scratch);
+/* Of so many tiles and steps. */
+int64_t heed_gemm_strips_floats(const struct gemm_run *run, int64_t tiles, int64_t k);
+/* From a step on, so many steps: the elements of k that the factors have there. */
+int64_t heed_gemm_k_of(const struct gemm_run *run, int64_t start, int64_t steps);
 
 /* The product, planned, in its workspace. */
 enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace);

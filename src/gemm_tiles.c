@@ -33,9 +33,10 @@ struct gemm_block {
     const struct gemm_run *run;
     int64_t row, rows, column, columns, start, k;
     int64_t group, group_end, span, span_end; /* columns and k of the group and the span that this is a block of */
-    const float *rows_of_a;                   /* op(a) from row `row` on, if it is not transposed, with leading dimension lda */
-    const float *a, *b;
-    int64_t lda, ldb;
+    struct gemm_a a;                          /* from row `row` on; with strips, those of the span */
+    const float *b;
+    int64_t ldb;
+    struct gemm_heights heights;
     float *panel;    /* where the first tile of each column packs b, for the others; NULL: b is ready */
     float *sums, *c; /* c: a tile of it, where it has another type */
     struct gemm_next next;
@@ -48,15 +49,10 @@ static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t c
            rows <= heed_gemm_direct_rows();
 }
 
-/* From a step on, so many steps: the elements of k that the factors have there. */
-static int64_t k_of_factors(const struct gemm_run *run, int64_t start, int64_t steps) {
-    return min_i64(run->depth * steps, run->request->k - run->depth * start);
-}
-
 static void load_b(struct gemm_block *block, float *scratch) {
     const struct gemm_run *run = block->run;
     const struct heed_gemm *request = run->request;
-    const int64_t start = run->depth * block->start, k = k_of_factors(run, block->start, block->k);
+    const int64_t start = run->depth * block->start, k = heed_gemm_k_of(run, block->start, block->k);
     block->panel = run->tiles_pack_b && block->columns == HEED_PANEL ? scratch : NULL;
     if (block->panel || (!request->packed_b && reads_b_in_place(run, block->rows, block->columns))) {
         block->b = heed_gemm_b_at(request, block->column, start);
@@ -74,29 +70,10 @@ static void load_b(struct gemm_block *block, float *scratch) {
                             scratch + run->source_at, scratch);
 }
 
-/* A transposed a becomes rows of 64 elements. */
-static void load_a(struct gemm_block *block, float *scratch) {
-    const struct gemm_run *run = block->run;
-    const struct heed_gemm *request = run->request;
-    if (!request->transpose_a) {
-        block->a = block->rows_of_a + block->start;
-        return;
-    }
-    const int64_t k = k_of_factors(run, block->start, block->k);
-    run->kernels->pack_transposed(type_at(request->a_type, request->a, run->depth * block->start * request->lda + block->row),
-                                  request->a_type, request->lda, block->rows, (int)k, scratch);
-    if (run->words)
-        run->words->load_a(scratch, HEED_F32, HEED_PANEL, block->rows, k, scratch, HEED_PANEL);
-    else if (run->pairs)
-        run->kernels->pair_queries(scratch, HEED_F32, HEED_PANEL, block->rows, k, 1.0f, scratch, HEED_PANEL);
-    block->a = scratch;
-    block->lda = HEED_PANEL;
-}
-
 /* The block after this one: further down the same columns or, where these end, at the top of the next.  Packed, it is one piece. */
 static struct gemm_next find_next(const struct gemm_block *block, int64_t column, int64_t start, int64_t columns, int64_t bursts) {
     const struct heed_gemm *request = block->run->request;
-    const int64_t k = k_of_factors(block->run, start, block->run->block_k);
+    const int64_t k = heed_gemm_k_of(block->run, start, block->run->block_k);
     start *= block->run->depth;
     if (request->packed_b) {
         const int64_t all = type_span(request->b_type, k); /* of 64 columns, in lines of 64 bytes */
@@ -139,28 +116,26 @@ static void fetch_next(const struct gemm_block *block, int64_t index, struct hee
     tile->next_burst = (int)next->burst;
 }
 
-/* Tiles one under the other, alike in height: `taller` of so many rows, the others of one row less. */
-struct gemm_heights {
-    int64_t tiles, rows, taller;
-};
-
-static struct gemm_heights heights_of(const struct gemm_block *block) {
-    const int64_t tiles = ceil_div(block->rows, block->run->kernels->tile_rows), taller = block->rows % tiles;
-    return taller ? (struct gemm_heights){tiles, block->rows / tiles + 1, taller}
-                  : (struct gemm_heights){tiles, block->rows / tiles, tiles};
-}
-
 /* Whether sums become c apart from the tile. */
 static bool finishes_apart(const struct gemm_block *block) {
     return block->start + block->k == block->run->k && !heed_gemm_tiles_finish(block->run);
 }
 
+/* Strips of a block lie behind those of the blocks before it in the span. */
+static int64_t strips_before(const struct gemm_block *block) {
+    return heed_gemm_strips_floats(block->run, block->heights.tiles, block->start - block->span);
+}
+
+/* a of the index-th tile from the top, which begins with this row of the block. */
+static const float *a_at(const struct gemm_block *block, int64_t index, int64_t row) {
+    if (block->run->strips)
+        return block->a.data + strips_before(block) + heed_gemm_strips_floats(block->run, index, block->k);
+    return block->a.data + row * block->a.ld + block->start;
+}
+
 /* The first rows of a of the block after this one. */
 static const float *top_of_next(const struct gemm_block *block) {
-    const struct gemm_run *run = block->run;
-    if (run->request->transpose_a)
-        return block->a;
-    return block->start + block->k < block->span_end ? block->a + block->k : block->rows_of_a + block->span;
+    return block->a.data + (block->start + block->k < block->span_end ? block->start + block->k : block->span);
 }
 
 /* With several spans, the sums of all panels of the group wait for the next. */
@@ -168,9 +143,10 @@ static int64_t sums_before(const struct gemm_block *block) {
     return block->run->span_k < block->run->k ? (block->column - block->group) * block->rows : 0;
 }
 
-/* Tiles of a block: so many of so many rows one under the other, over so many columns; the first is the index-th of the block. */
+/* Tiles of a block: so many of so many rows one under the other, over so many columns; the first is the index-th of the block, and
+ * below `done` others. */
 struct gemm_part {
-    int64_t row, rows, tiles, column, columns, index;
+    int64_t row, rows, tiles, column, columns, index, done;
 };
 
 static void multiply_tiles(const struct gemm_block *block, const struct gemm_part *part) {
@@ -185,8 +161,9 @@ static void multiply_tiles(const struct gemm_block *block, const struct gemm_par
         .columns = (int)part->columns,
         .tiles = part->tiles,
         .k = block->k,
-        .a = block->a + i * block->lda,
-        .lda = block->lda,
+        .a = a_at(block, part->done, i),
+        .lda = block->a.ld,
+        .strips = run->strips,
         .b = (packed ? block->panel : block->b) + j,
         .ldb = packed ? HEED_PANEL : block->ldb,
         .panel = i == 0 && block->panel ? block->panel + j : NULL,
@@ -198,7 +175,7 @@ static void multiply_tiles(const struct gemm_block *block, const struct gemm_par
         .c = sums,
         .ldc = run->block_columns,
         .fetches_b = i == 0 && run->b_stays_near && block->ldb == HEED_PANEL,
-        .next_a = i + rows < block->rows ? block->a + (i + rows) * block->lda : top_of_next(block),
+        .next_a = i + rows < block->rows ? a_at(block, part->done + part->tiles, i + rows) : top_of_next(block),
     };
     if (apart) {
         const struct heed_gemm_finish_place next =
@@ -218,13 +195,14 @@ static void multiply_tiles(const struct gemm_block *block, const struct gemm_par
 }
 
 /* All rows of these columns, in as few calls as may be; some at a time where sums wait in the place of these. */
-static void multiply_columns(const struct gemm_block *block, const struct gemm_heights *heights, struct gemm_part *part) {
+static void multiply_columns(const struct gemm_block *block, struct gemm_part *part) {
+    const struct gemm_heights *heights = &block->heights;
     const int64_t across = ceil_div(part->columns, block->run->kernels->tile_columns);
     part->row = 0;
-    for (int64_t done = 0; done < heights->tiles; done += part->tiles) {
-        const bool taller = done < heights->taller;
+    for (part->done = 0; part->done < heights->tiles; part->done += part->tiles) {
+        const bool taller = part->done < heights->taller;
         part->rows = heights->rows - !taller;
-        part->tiles = (taller ? heights->taller : heights->tiles) - done;
+        part->tiles = (taller ? heights->taller : heights->tiles) - part->done;
         if (finishes_apart(block))
             part->tiles = min_i64(part->tiles, HEED_GEMM_APART_TILES);
         multiply_tiles(block, part);
@@ -236,12 +214,11 @@ static void multiply_columns(const struct gemm_block *block, const struct gemm_h
 /* As many whole tiles side by side as a panel has, then what is left. */
 static void multiply_panels(const struct gemm_block *block) {
     const int64_t width = block->run->kernels->tile_columns;
-    const struct gemm_heights heights = heights_of(block);
     struct gemm_part part = {0};
     for (; part.column < block->columns; part.column += part.columns) {
         const int64_t left = min_i64(HEED_PANEL, block->columns - part.column);
         part.columns = left < width ? left : left - left % width;
-        multiply_columns(block, &heights, &part);
+        multiply_columns(block, &part);
     }
 }
 
@@ -252,33 +229,15 @@ static void multiply_block(struct gemm_block *block, float *workspace) {
     do {
         block->k = min_i64(run->block_k, block->span_end - block->start);
         if (block->k > 0) {
-            load_a(block, workspace + run->a_at);
+            if (run->strips && block->column == block->group)
+                heed_gemm_load_strips(run, block->row, &block->heights, block->start, block->k,
+                                      workspace + run->strips_at + strips_before(block), workspace + run->a_at);
             load_b(block, workspace);
         }
         block->next = next_block(block);
         multiply_panels(block);
         block->start += block->k;
     } while (block->start < block->span_end);
-}
-
-/* Rows of a as floats, pairs or words: where they are, or in scratch. */
-static void load_rows_of_a(struct gemm_block *block, float *scratch) {
-    const struct gemm_run *run = block->run;
-    const struct heed_gemm *request = run->request;
-    const void *rows = type_at(request->a_type, request->a, block->row * request->lda);
-    if (!heed_gemm_widens_rows(run)) {
-        block->rows_of_a = rows;
-        block->lda = request->lda / run->depth;
-        return;
-    }
-    block->rows_of_a = scratch;
-    block->lda = run->lda;
-    if (run->words)
-        run->words->load_a(rows, request->a_type, request->lda, block->rows, request->k, scratch, run->lda);
-    else if (run->pairs)
-        run->kernels->pair_queries(rows, request->a_type, request->lda, block->rows, request->k, 1.0f, scratch, run->lda);
-    else
-        run->kernels->widen_rows(rows, request->a_type, request->lda, block->rows, request->k, scratch, run->lda);
 }
 
 /* All of k, a span at a time, of which the a stays in L2 for all columns of the group.  False: cancelled. */
@@ -303,11 +262,12 @@ static bool multiply_group(struct gemm_block *block, float *workspace) {
 /* False: cancelled. */
 static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t column_end, float *workspace) {
     const struct gemm_run *run = block->run;
-    const struct heed_gemm *request = run->request;
-    if (run->k > 0 && !request->transpose_a)
-        load_rows_of_a(block, workspace + run->a_at);
+    block->heights = heed_gemm_heights(run, block->rows);
+    if (run->k > 0)
+        block->a = run->strips ? (struct gemm_a){workspace + run->strips_at, 0}
+                               : heed_gemm_load_rows(run, block->row, block->rows, workspace + run->a_at);
     if (run->is_thin)
-        return heed_gemm_thin(run, block->rows_of_a, block->lda, column, column_end, workspace);
+        return heed_gemm_thin(run, block->a.data, block->a.ld, column, column_end, workspace);
     for (; column < column_end; column = block->group_end) {
         block->group = column;
         block->group_end = min_i64(column_end, column + run->group_columns);
@@ -323,12 +283,8 @@ static bool multiply_task(const struct gemm_run *run, int64_t task, int worker) 
     const int64_t row = task / run->column_tasks * run->task_rows, column = task % run->column_tasks * run->task_columns;
     const int64_t row_end = min_i64(request->m, row + run->task_rows), column_end = min_i64(request->n, column + run->task_columns);
     /* Without factors (k or alpha 0) nothing is read of a and b, but an offset from NULL would be undefined. */
-    struct gemm_block block = {.run = run,
-                               .sums = workspace + run->sums_at,
-                               .c = workspace + run->c_at,
-                               .rows_of_a = workspace,
-                               .a = workspace,
-                               .b = workspace};
+    struct gemm_block block = {
+        .run = run, .sums = workspace + run->sums_at, .c = workspace + run->c_at, .a = {workspace, 0}, .b = workspace};
     for (block.row = row; block.row < row_end; block.row += block.rows) {
         block.rows = min_i64(run->block_rows, row_end - block.row);
         if (!multiply_rows(&block, column, column_end, workspace))

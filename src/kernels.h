@@ -31,6 +31,8 @@ enum {
  * pointer and stride).  columns may also be several times tile_columns, up to HEED_PANEL: tiles side by side.  `tiles` of them, or
  * rows of them, one under the other: each goes on with the next rows of a, acc and c.
  *
+ * strips: a is strips, as pack_strip makes them, one after another, each of k steps, and lda is of no concern.
+ *
  * panel, unless NULL: the first row of them copies b there, rows of HEED_PANEL, and the others read it; tiles are whole then.
  *
  * The rest is advice, and what comes next is fetched and never read: of rows of a, lda apart, the first cache lines; with every
@@ -43,6 +45,7 @@ struct heed_gemm_tile {
     int64_t k;
     const float *a;
     int64_t lda;
+    bool strips;
     const float *b;
     int64_t ldb;
     const float *acc;
@@ -370,6 +373,9 @@ struct heed_kernels {
     void (*unpack_blocks)(const void *packed, enum heed_type type, int64_t k, float *panel);
     void (*unpack_words)(const void *words, int64_t k, bool pairs, float *panel);
     void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
+    /* strip[p * tile_rows + i] = src[i * ld + p], transposed src[p * ld + i], for i < rows <= tile_rows and p < k; other elements,
+     * and HEED_LINE behind the last, hold anything.  src is of floats, or words of them, or of 16 bits. */
+    void (*pack_strip)(const void *src, enum heed_type type, int64_t ld, bool transposed, int rows, int64_t k, float *strip);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */
     void (*store_keys)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
 

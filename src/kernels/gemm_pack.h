@@ -4,17 +4,17 @@
 
 /* The first row of tiles, with a panel; tile becomes the others.  Apart from those, for whose inner loops gcc 12 else has too
  * few registers. */
-INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
+INLINE void gemm_pack_first(const int rows, const int vectors, const int apart, struct heed_gemm_tile *tile) {
     if (vectors < TILE_VECTORS)
         return;
     struct gemm_at at = gemm_begin(tile);
     struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
     do {
-        gemm_one_tile(rows, vectors, B_IS_PACKED, tile, &at, &fetch);
-        gemm_advance(rows, vectors, tile, &at);
+        gemm_one_tile(rows, vectors, apart, B_IS_PACKED, tile, &at, &fetch);
+        gemm_advance(rows, vectors, apart, tile, &at);
     } while (at.column > 0);
     tile->tiles--;
-    tile->a += rows * tile->lda;
+    tile->a += gemm_a_step(rows, apart, tile);
     tile->b = tile->panel;
     tile->ldb = HEED_PANEL;
     tile->acc = tile->acc ? tile->acc + rows * tile->ldacc : NULL;
@@ -23,14 +23,22 @@ INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_t
     tile->next_rows = fetch.b_rows;
 }
 
+INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
+    gemm_pack_first(rows, vectors, 1, tile);
+}
+INLINE void gemm_pack_strip_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
+    gemm_pack_first(rows, vectors, TILE_STRIP, tile);
+}
+
 TILE_SHAPES(gemm_pack, (struct heed_gemm_tile * tile), tile)
+TILE_SHAPES(gemm_pack_strip, (struct heed_gemm_tile * tile), tile)
 
 static void gemm_tile(const struct heed_gemm_tile *tile) {
-    static void (*const packing[6][4])(struct heed_gemm_tile *) = TILE_TABLE(gemm_pack);
+    static void (*const packing[2][6][4])(struct heed_gemm_tile *) = {TILE_TABLE(gemm_pack), TILE_TABLE(gemm_pack_strip)};
     struct heed_gemm_tile others;
     if (tile->panel) {
         others = *tile;
-        packing[tile->rows - 1][gemm_vectors_of(tile) - 1](&others);
+        packing[tile->strips][tile->rows - 1][gemm_vectors_of(tile) - 1](&others);
         tile = &others;
     }
     gemm_tile_ready(tile);

@@ -55,6 +55,33 @@ static void unpack_words(const void *words, int64_t k, bool pairs, float *panel)
     }
 }
 
+/* Rows of a strip are shorter than vectors, or not a multiple of them: what a vector has beyond its row is overwritten by the next,
+ * so that the last columns come first. */
+INLINE void pack_strip_of(const enum heed_type type, const void *src, int64_t ld, const int rows, int64_t k, float *strip) {
+    UNROLL for (int j = (TILE_ROWS - 1) / VF_LANES * VF_LANES; j >= 0; j -= VF_LANES) {
+        const int left = smaller(rows - j, VF_LANES);
+        if (left > 0)
+            for (int64_t p = 0; p < k; p += turn_step(type, k - p))
+                turn(type, type_at(type, src, j * ld + p), ld, 0, left, k - p, strip + p * TILE_ROWS + j, TILE_ROWS);
+    }
+}
+
+INLINE void pack_strip_transposed_of(const enum heed_type type, const void *src, int64_t ld, const int rows, int64_t k,
+                                     float *strip) {
+    for (int64_t p = 0; p < k; p++, strip += TILE_ROWS)
+        UNROLL for (int j = 0; j < TILE_ROWS; j += VF_LANES)
+            v_store(strip + j, load_type_n(type, type_at(type, src, p * ld + j), rows - j));
+}
+
+static void pack_strip(const void *src, enum heed_type type, int64_t ld, bool transposed, int rows, int64_t k, float *strip) {
+    if (transposed)
+        WITH_TYPE(type, pack_strip_transposed_of(TYPE, src, ld, rows, k, strip));
+    else if (rows == TILE_ROWS)
+        WITH_TYPE(type, pack_strip_of(TYPE, src, ld, TILE_ROWS, k, strip));
+    else
+        WITH_TYPE(type, pack_strip_of(TYPE, src, ld, rows, k, strip));
+}
+
 /* Columns of VF_LANES keys are written whole; the others one by one, for their neighbours may be another worker's. */
 INLINE void store_keys_of(const enum heed_type type, const void *src, int64_t ld, int64_t k, int columns, float *panel,
                           int64_t width) {

@@ -1,0 +1,75 @@
+/* The first factor as tiles read it: its rows as they are, or strips of it, which a block makes once for all columns.
+ *
+ * Rows far apart cost more than their bytes: each is a stream and a page of its own, and those that are a multiple of 4 KB apart
+ * share one set of L1.  A strip, [k][rows of a tile], is one piece. */
+#include "gemm_plan.h"
+#include "internal.h"
+#include "types.h"
+
+int64_t heed_gemm_k_of(const struct gemm_run *run, int64_t start, int64_t steps) {
+    return min_i64(run->depth * steps, run->request->k - run->depth * start);
+}
+
+struct gemm_heights heed_gemm_heights(const struct gemm_run *run, int64_t rows) {
+    const int64_t tiles = ceil_div(rows, run->kernels->tile_rows), taller = rows % tiles;
+    return taller ? (struct gemm_heights){tiles, rows / tiles + 1, taller} : (struct gemm_heights){tiles, rows / tiles, tiles};
+}
+
+int64_t heed_gemm_strips_floats(const struct gemm_run *run, int64_t tiles, int64_t k) {
+    return tiles * run->kernels->tile_rows * k;
+}
+
+/* n elements of op(a) as pairs or words, from element (row, start) on, which is even; n is a multiple of two, or the last ones. */
+static void load_pairs(const struct gemm_run *run, int64_t row, int64_t rows, int64_t start, int64_t n, float *scratch,
+                       int64_t ld) {
+    const struct heed_gemm *request = run->request;
+    const void *from = type_at(request->a_type, request->a, row * request->lda + start);
+    enum heed_type type = request->a_type;
+    int64_t lda = request->lda;
+    if (request->transpose_a) {
+        run->kernels->store_keys(type_at(type, request->a, start * lda + row), type, lda, rows, (int)n, scratch, ld);
+        from = scratch;
+        type = HEED_F32;
+        lda = ld;
+    }
+    if (run->words)
+        run->words->load_a(from, type, lda, rows, n, scratch, ld);
+    else
+        run->kernels->pair_queries(from, type, lda, rows, n, 1.0f, scratch, ld);
+}
+
+struct gemm_a heed_gemm_load_rows(const struct gemm_run *run, int64_t row, int64_t rows, float *scratch) {
+    const struct heed_gemm *request = run->request;
+    const void *from = type_at(request->a_type, request->a, row * request->lda);
+    if (!heed_gemm_copies_rows(run))
+        return (struct gemm_a){from, request->lda / run->depth};
+    if (run->pairs)
+        load_pairs(run, row, rows, 0, request->k, scratch, run->lda);
+    else
+        run->kernels->widen_rows(from, request->a_type, request->lda, rows, request->k, scratch, run->lda);
+    return (struct gemm_a){scratch, run->lda};
+}
+
+/* Steps [start, start + k) of a tile's rows. */
+static void load_strip(const struct gemm_run *run, int64_t row, int rows, int64_t start, int64_t k, float *strip, float *scratch) {
+    const struct heed_gemm *request = run->request;
+    const int64_t first = run->depth * start, lda = request->lda;
+    const int64_t at = request->transpose_a ? first * lda + row : row * lda + first;
+    if (!run->pairs) {
+        run->kernels->pack_strip(type_at(request->a_type, request->a, at), request->a_type, lda, request->transpose_a, rows, k,
+                                 strip);
+        return;
+    }
+    load_pairs(run, row, rows, first, heed_gemm_k_of(run, start, k), scratch, run->lda);
+    run->kernels->pack_strip(scratch, HEED_F32, run->lda, false, rows, k, strip);
+}
+
+void heed_gemm_load_strips(const struct gemm_run *run, int64_t row, const struct gemm_heights *heights, int64_t start, int64_t k,
+                           float *strips, float *scratch) {
+    for (int64_t tile = 0; tile < heights->tiles; tile++) {
+        const int rows = (int)(heights->rows - (tile >= heights->taller));
+        load_strip(run, row, rows, start, k, strips, scratch);
+        strips += heed_gemm_strips_floats(run, 1, k);
+        row += rows;
+    }
+}
