@@ -24,6 +24,7 @@ struct flushing {
 struct flushing flush_begin(void);
 void flush_end(struct flushing before);
 
+void add_pack_tests(TCase *tests, int tables);
 void add_tile_tests(TCase *tests, int tables);
 void add_thin_tests(TCase *tests, int tables);
 void add_softmax_tests(TCase *tests, int tables);

@@ -60,17 +60,20 @@ static void run(const struct product *product, struct heed_exec exec, bool packe
     tensor_free(&panels);
 }
 
-/* Mostly small, some around the blocks' edges, some large enough that threads are woken, some of more rows than a cache holds. */
+/* Mostly small, some around the blocks' edges, some large enough that threads are woken, some of more rows than a cache holds,
+ * some of as many columns as are worth strips of a. */
 static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
     static const int64_t edges[] = {0, 1, 63, 64, 65, 127, 129, 255, 256, 257, 513};
     int64_t *const sizes[] = {&g->m, &g->n, &g->k};
     do {
-        const int64_t kind = rng_range(rng, 0, 9),
-                      deep[] = {rng_range(rng, 120, 300), rng_range(rng, 1, 6), rng_range(rng, 900, 2400)};
+        const int64_t kind = rng_range(rng, 0, 9);
+        const int64_t deep[] = {rng_range(rng, 120, 300), rng_range(rng, 1, 6), rng_range(rng, 900, 2400)};
+        const int64_t wide[] = {rng_range(rng, 32, 80), rng_range(rng, 384, 460), rng_range(rng, 1, 120)};
         for (int i = 0; i < 3; i++)
             *sizes[i] = kind == 0   ? rng_range(rng, 90, 180)
                         : kind <= 3 ? edges[rng_range(rng, 0, 10)]
                         : kind == 4 ? deep[i]
+                        : kind == 5 ? wide[i]
                                     : rng_range(rng, 1, 40);
     } while (g->m * g->n * g->k > (test_quick() ? 1200000 : 4000000));
 }

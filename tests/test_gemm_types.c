@@ -50,6 +50,8 @@ static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
         *sizes[i] = kind == 0 ? edges[rng_range(rng, 0, 8)] : rng_range(rng, 1, kind == 1 ? 160 : 70);
     if (kind >= 3) /* few rows */
         g->m = rng_range(rng, 1, 34), g->k = rng_range(rng, 1, 400);
+    if (kind == 2 && rng_range(rng, 0, 1)) /* strips of a */
+        g->m = rng_range(rng, 32, 70), g->n = rng_range(rng, 384, 430), g->k = rng_range(rng, 1, 70);
     if (kind == 5 && rng_range(rng, 0, 3) == 0) /* several blocks of k, in any kind of arithmetic */
         g->m = rng_range(rng, 1, 3), g->n = rng_range(rng, 1, 70), g->k = rng_range(rng, 2000, 5000);
     if (g->m * g->n * g->k > 3000000)

@@ -1,7 +1,7 @@
-/* The kernels of every usable table, one by one, against the scalar table's: packing and the matrix product here, the tiles of
- * attention in test_kernels_tiles.c, its softmax in test_kernels_softmax.c, both at once in test_kernels_beside.c, what is added to
- * scores in test_kernels_scores.c, rows in test_kernels_rows.c, conversions in test_kernels_types.c, the append's in
- * test_kernels_kv.c. */
+/* The kernels of every usable table, one by one, against the scalar table's: the matrix product here, packing in
+ * test_kernels_pack.c, the tiles of attention in test_kernels_tiles.c, its softmax in test_kernels_softmax.c, both at once in
+ * test_kernels_beside.c, what is added to scores in test_kernels_scores.c, rows in test_kernels_rows.c, conversions in
+ * test_kernels_types.c, the append's in test_kernels_kv.c. */
 #include "cpu.h"
 #include "kernels_common.h"
 #include "suites.h"
@@ -50,44 +50,6 @@ void random_ranges(struct rng *rng, int rows, int most, int *begins, int *ends) 
 static const int64_t depths[] = {0, 1, 2, 3, 7, 255, 256, 257};
 enum { DEPTHS = sizeof depths / sizeof *depths };
 
-static void check_pack(const struct heed_kernels *table, struct rng *rng, int columns, int64_t k, bool transposed) {
-    enum fill mode = any_fill(rng);
-    int64_t rows = transposed ? columns : k, width = transposed ? k : columns, ld = width + rng_range(rng, 0, 3);
-    describe(transposed ? "pack_transposed" : "pack", table->name, "columns %d, k %lld, ld %lld, %s", columns, (long long)k,
-             (long long)ld, fill_name(mode));
-    float *values = new_filled(rng, mode, rows * width), *got = new_floats(k * HEED_PANEL), *want = new_floats(k * HEED_PANEL);
-    struct tensor src = matrix(rows, width, ld, any_placement(rng), values);
-    struct tensor panel = matrix(k, HEED_PANEL, HEED_PANEL, any_placement(rng), NULL);
-    if (transposed)
-        table->pack_transposed(src.data, HEED_F32, ld, k, columns, panel.data);
-    else
-        table->pack(src.data, HEED_F32, ld, k, columns, panel.data);
-    for (int64_t p = 0; p < k; p++)
-        for (int j = 0; j < HEED_PANEL; j++)
-            memset(want + p * HEED_PANEL + j, 0, sizeof *want);
-    for (int64_t p = 0; p < k; p++)
-        for (int j = 0; j < columns; j++)
-            memcpy(want + p * HEED_PANEL + j, transposed ? values + j * k + p : values + p * columns + j, sizeof *want);
-    must(tensor_take(&panel, got));
-    must(tensor_unchanged(&src));
-    must(compare(SAME_BITS, got, want, k, HEED_PANEL));
-    tensor_free(&src);
-    tensor_free(&panel);
-    free(values);
-    free(got);
-    free(want);
-}
-
-START_TEST(test_pack) {
-    struct rng rng = rng_for("pack", 0);
-    for (int columns = 1; columns <= HEED_PANEL; columns++)
-        for (int i = 0; i < DEPTHS; i++)
-            if (!test_quick() || rng_range(&rng, 0, 7) == 0)
-                for (int transposed = 0; transposed < 2; transposed++)
-                    check_pack(heed_kernels_usable(_i), &rng, columns, depths[i], transposed);
-}
-END_TEST
-
 static void run_gemm_tiles(const struct heed_kernels *table, const struct heed_gemm_tile *whole) {
     for (int i = 0; i < whole->rows; i += table->tile_rows) {
         for (int j = 0; j < whole->columns; j += table->tile_columns) {
@@ -105,7 +67,7 @@ static void run_gemm_tiles(const struct heed_kernels *table, const struct heed_g
 }
 
 /* The same by two calls for all tiles, which have `rows` rows each: the first stops after `split` steps.  whole->panel has room for
- * all steps. */
+ * all steps; strips of the second call lie behind those of the first. */
 static void run_gemm_column(const struct heed_kernels *table, const struct heed_gemm_tile *whole, int rows, int64_t split) {
     float *sums = new_floats(whole->rows * whole->columns);
     struct heed_gemm_tile first = *whole, second = *whole;
@@ -117,7 +79,7 @@ static void run_gemm_column(const struct heed_kernels *table, const struct heed_
     first.ldc = whole->columns;
     table->gemm_tile(&first);
     second.k = whole->k - split;
-    second.a += split;
+    second.a += whole->strips ? first.tiles * table->tile_rows * split : split;
     second.b += split * whole->ldb;
     second.panel = whole->panel ? whole->panel + split * HEED_PANEL : NULL;
     second.acc = sums;
@@ -136,11 +98,32 @@ enum accumulate { FROM_ZERO, FROM_ACC, FROM_C, ACCUMULATES };
 struct gemm_case {
     int rows, columns, tile_rows; /* of several tiles in a call; 0: tile by tile */
     int64_t k, split;
-    bool packs;
+    bool packs, strips;
     enum accumulate from;
     float alpha, beta, *a, *b, *acc, *c;
     enum fill mode_a, mode_b;
 };
+
+/* Strips of the steps [from, to), a tile of them after another; what no row is in is 1e30. */
+static float *put_strips(const struct heed_kernels *table, const struct gemm_case *g, int64_t from, int64_t to, float *strips) {
+    for (int i = 0; i < g->rows; i += g->tile_rows)
+        for (int64_t p = from; p < to; p++)
+            for (int r = 0; r < table->tile_rows; r++)
+                *strips++ = r < g->tile_rows ? g->a[(i + r) * g->k + p] : 1e30f;
+    return strips;
+}
+
+/* a as rows or as strips. */
+static struct tensor new_a(const struct heed_kernels *table, const struct gemm_case *g, struct rng *rng) {
+    if (!g->strips)
+        return matrix(g->rows, g->k, g->k + rng_range(rng, 0, 3), any_placement(rng), g->a);
+    const int64_t n = g->rows / g->tile_rows * table->tile_rows * g->k;
+    float *strips = new_floats(n);
+    put_strips(table, g, g->split, g->k, put_strips(table, g, 0, g->split, strips));
+    const struct tensor a = matrix(1, n, n, any_placement(rng), strips);
+    free(strips);
+    return a;
+}
 
 static void compute_gemm(const struct heed_kernels *table, const struct gemm_case *g, struct rng *rng, float *result) {
     int64_t readable = round_up(g->columns, table->lanes);
@@ -148,7 +131,7 @@ static void compute_gemm(const struct heed_kernels *table, const struct gemm_cas
     for (int64_t p = 0; p < g->k; p++)
         for (int64_t j = 0; j < readable; j++)
             padded[p * readable + j] = j < g->columns ? g->b[p * g->columns + j] : 1e30f;
-    struct tensor a = matrix(g->rows, g->k, g->k + rng_range(rng, 0, 3), any_placement(rng), g->a);
+    struct tensor a = new_a(table, g, rng);
     struct tensor b = matrix(g->k, readable, readable + rng_range(rng, 0, 3), any_placement(rng), padded);
     struct tensor acc = matrix(g->rows, g->columns, g->columns + rng_range(rng, 0, 3), any_placement(rng), g->acc);
     struct tensor c = matrix(g->rows, g->columns, g->columns + rng_range(rng, 0, 3), any_placement(rng), NULL);
@@ -161,6 +144,7 @@ static void compute_gemm(const struct heed_kernels *table, const struct gemm_cas
                                          .k = g->k,
                                          .a = a.data,
                                          .lda = a.stride[2],
+                                         .strips = g->strips,
                                          .b = b.data,
                                          .ldb = b.stride[2],
                                          .acc = g->from == FROM_ZERO ? NULL
@@ -229,7 +213,7 @@ static void check_gemm(const struct heed_kernels *table, struct rng *rng, const 
     struct gemm_case plain = *g;
     float *got = new_floats(g->rows * g->columns), *want = new_floats(g->rows * g->columns);
     plain.tile_rows = 0;
-    plain.packs = false;
+    plain.packs = plain.strips = false;
     describe_gemm("gemm_tile", table, g, way);
     compute_gemm(table, g, rng, got);
     compute_gemm(scalar_kernels(), &plain, rng, want);
@@ -265,7 +249,10 @@ static void check_gemm_column(const struct heed_kernels *table, struct rng *rng,
     g.tile_rows = tile_rows;
     g.split = rng_range(rng, 0, k);
     g.packs = packs;
-    check_gemm(table, rng, &g, packs ? "several in a call, in two steps, packing" : "several in a call, in two steps");
+    g.strips = rng_range(rng, 0, 1);
+    static const char *const ways[2][2] = {{"several in a call, in two steps", "several in a call, in two steps, by strips"},
+                                           {"several in a call, packing", "several in a call, packing, by strips"}};
+    check_gemm(table, rng, &g, ways[packs][g.strips]);
 }
 
 START_TEST(test_gemm_column) {
@@ -342,7 +329,7 @@ Suite *kernels_suite(void) {
     TCase *tests = tcase_create("kernels");
     int tables = usable_tables();
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, test_pack, 0, tables);
+    add_pack_tests(tests, tables);
     tcase_add_loop_test(tests, test_gemm_tile, 0, tables);
     tcase_add_loop_test(tests, test_gemm_column, 0, tables);
     tcase_add_loop_test(tests, test_gemm_small, 0, tables);
