@@ -10,9 +10,9 @@ int64_t heed_gemm_k_of(const struct gemm_run *run, int64_t start, int64_t steps)
     return min_i64(run->depth * steps, run->request->k - run->depth * start);
 }
 
-struct gemm_heights heed_gemm_heights(const struct gemm_run *run, int64_t rows) {
-    const int64_t tiles = ceil_div(rows, run->kernels->tile_rows), taller = rows % tiles;
-    return taller ? (struct gemm_heights){tiles, rows / tiles + 1, taller} : (struct gemm_heights){tiles, rows / tiles, tiles};
+struct heed_heights heed_gemm_heights(const struct gemm_run *run, int64_t rows) {
+    const int64_t tiles = ceil_div(rows, run->kernels->tile_rows), each = ceil_div(rows, tiles);
+    return (struct heed_heights){.tiles = tiles, .taller = rows - tiles * (each - 1), .rows = (int)each};
 }
 
 int64_t heed_gemm_strips_floats(const struct gemm_run *run, int64_t tiles, int64_t k) {
@@ -50,26 +50,25 @@ struct gemm_a heed_gemm_load_rows(const struct gemm_run *run, int64_t row, int64
     return (struct gemm_a){scratch, run->lda};
 }
 
-/* Steps [start, start + k) of a tile's rows. */
-static void load_strip(const struct gemm_run *run, int64_t row, int rows, int64_t start, int64_t k, float *strip, float *scratch) {
-    const struct heed_gemm *request = run->request;
-    const int64_t first = run->depth * start, lda = request->lda;
-    const int64_t at = request->transpose_a ? first * lda + row : row * lda + first;
-    if (!run->pairs) {
-        run->kernels->pack_strip(type_at(request->a_type, request->a, at), request->a_type, lda, request->transpose_a, rows, k,
-                                 strip);
-        return;
+/* Pairs are made for a tile at a time. */
+static void load_strips_of_pairs(const struct gemm_run *run, int64_t row, const struct heed_heights *heights, int64_t start,
+                                 int64_t k, float *strips, float *scratch) {
+    for (int64_t tile = 0; tile < heights->tiles; tile++) {
+        const struct heed_heights one = {.tiles = 1, .taller = 1, .rows = heights->rows - (tile >= heights->taller)};
+        load_pairs(run, row, one.rows, run->depth * start, heed_gemm_k_of(run, start, k), scratch, run->lda);
+        run->kernels->pack_strips(scratch, HEED_F32, run->lda, false, &one, k, strips);
+        strips += heed_gemm_strips_floats(run, 1, k);
+        row += one.rows;
     }
-    load_pairs(run, row, rows, first, heed_gemm_k_of(run, start, k), scratch, run->lda);
-    run->kernels->pack_strip(scratch, HEED_F32, run->lda, false, rows, k, strip);
 }
 
-void heed_gemm_load_strips(const struct gemm_run *run, int64_t row, const struct gemm_heights *heights, int64_t start, int64_t k,
+void heed_gemm_load_strips(const struct gemm_run *run, int64_t row, const struct heed_heights *heights, int64_t start, int64_t k,
                            float *strips, float *scratch) {
-    for (int64_t tile = 0; tile < heights->tiles; tile++) {
-        const int rows = (int)(heights->rows - (tile >= heights->taller));
-        load_strip(run, row, rows, start, k, strips, scratch);
-        strips += heed_gemm_strips_floats(run, 1, k);
-        row += rows;
-    }
+    const struct heed_gemm *request = run->request;
+    const int64_t lda = request->lda, at = request->transpose_a ? start * lda + row : row * lda + start;
+    if (run->pairs)
+        load_strips_of_pairs(run, row, heights, start, k, strips, scratch);
+    else
+        run->kernels->pack_strips(type_at(request->a_type, request->a, at), request->a_type, lda, request->transpose_a, heights, k,
+                                  strips);
 }

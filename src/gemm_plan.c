@@ -48,13 +48,16 @@ bool heed_gemm_tiles_finish(const struct gemm_run *run) {
 /* Rows of a far apart are streams and pages of their own, and those a multiple of 4 KB apart share one set of L1: by strips 512 x
  * 768 x 3072 takes 0.72 to 0.83 of the time, 1024 x 1024 x 1024 0.78 to 0.9, 512 x 512 x 512 0.96 to 0.98, 64 x 768 x 768 0.98.  To
  * make them takes as long as 8 columns: with 64 of these 1.11, with 256 0.94 (rows 4 KB apart) to 1.04, with 512 0.98.  16 rows
- * take 0.97 to 1.0 (AVX2, Zen 3).  Tiles as wide as a panel read a once for four vectors: for them this has not been measured. */
+ * take 0.97 to 1.0 (AVX2, Zen 3).  Tiles as wide as a panel read a once for four vectors: for them this has not been measured,
+ * and they read rows, unless a is transposed. */
+static bool tiles_read_strips(const struct gemm_run *run) { return run->kernels->tile_columns < HEED_PANEL; }
+
 static bool wants_strips(const struct gemm_run *run) {
     if (run->k == 0 || run->is_thin)
         return false;
-    const bool pays = run->kernels->tile_columns < HEED_PANEL && run->task_rows >= STRIPS_LEAST_ROWS &&
-                      min_i64(run->task_columns, run->request->n) >= STRIPS_LEAST_COLUMNS;
-    return run->request->transpose_a || pays;
+    const int64_t columns = min_i64(run->task_columns, run->request->n);
+    return run->request->transpose_a ||
+           (tiles_read_strips(run) && run->task_rows >= STRIPS_LEAST_ROWS && columns >= STRIPS_LEAST_COLUMNS);
 }
 
 /* Rows of b that are read once, as they are, are cut into few pieces, for these to be long: with two threads, one row times 4096 x
@@ -63,9 +66,19 @@ static int64_t tasks_per_worker(const struct gemm_run *run) {
     return run->is_thin && !run->request->packed_b && !run->request->transpose_b ? 1 : TASKS_PER_WORKER;
 }
 
-/* Where each task packs its own part of b, columns are cut first, so that each part is packed once.  Where b is packed, rows are,
- * so that a task reads few rows of a and writes lines of c that no other does: sentences are 1.02 times as fast with two threads.
- */
+/* Where b is packed, rows are cut first, so that a task reads few rows of a and writes lines of c that no other does: sentences are
+ * 1.02 times as fast with two threads.  Where each task makes its own part of b, columns are, to no fewer than strips are worth if
+ * the rows suffice: with two threads 1024 x 1024 x 1024 takes 0.92 of the time so, 2048 x 2048 x 2048 0.87, but 512 x 768 x 768 by
+ * a transposed b, or one of another type, 1.02 to 1.04 (AVX2, Zen 3). */
+static int64_t rows_cut_first(const struct gemm_run *run, int64_t wanted) {
+    const struct heed_gemm *request = run->request;
+    const int64_t needed = ceil_div(wanted, max_i64(1, request->n / STRIPS_LEAST_COLUMNS));
+    const int64_t least = request->transpose_b || request->b_type != HEED_F32 ? 2 * LEAST_ROWS : LEAST_ROWS;
+    if (request->packed_b)
+        return max_i64(1, min_i64(wanted, request->m / LEAST_ROWS));
+    return tiles_read_strips(run) && needed <= request->m / least ? needed : 1;
+}
+
 static int64_t plan_tasks(struct gemm_run *run, int threads) {
     const int64_t m = run->request->m, tile_rows = run->kernels->tile_rows;
     const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = threads > 1 ? threads * tasks_per_worker(run) : 1;
@@ -74,8 +87,7 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
     run->task_rows = m;
     if (wanted == 1) /* divisions are a fifth of a small product's time */
         return 1;
-    const int64_t rows_first = run->request->packed_b ? max_i64(1, min_i64(wanted, m / LEAST_ROWS)) : 1;
-    const int64_t task_panels = ceil_div(panels, ceil_div(wanted, rows_first));
+    const int64_t task_panels = ceil_div(panels, ceil_div(wanted, rows_cut_first(run, wanted)));
     run->task_columns = task_panels * HEED_PANEL;
     run->column_tasks = ceil_div(panels, task_panels);
     const int64_t row_tasks = ceil_div(wanted, run->column_tasks);

@@ -41,11 +41,8 @@ bool heed_gemm_copies_rows(const struct gemm_run *run);
 /* Whether tiles write c; else it is made of their sums. */
 bool heed_gemm_tiles_finish(const struct gemm_run *run);
 
-/* Tiles one under the other, alike in height: `taller` of so many rows, the others of one row less. */
-struct gemm_heights {
-    int64_t tiles, rows, taller;
-};
-struct gemm_heights heed_gemm_heights(const struct gemm_run *run, int64_t rows);
+/* As few tiles as so many rows make, as alike as they can be. */
+struct heed_heights heed_gemm_heights(const struct gemm_run *run, int64_t rows);
 
 /* Rows of op(a) as floats, pairs or words. */
 struct gemm_a {
@@ -56,7 +53,7 @@ struct gemm_a {
 struct gemm_a heed_gemm_load_rows(const struct gemm_run *run, int64_t row, int64_t rows, float *scratch);
 /* Steps [start, start + k) of these tiles, of which the first begins at row `row`, as strips, one after another; scratch has room
  * for the rows of a tile, run->lda apart. */
-void heed_gemm_load_strips(const struct gemm_run *run, int64_t row, const struct gemm_heights *heights, int64_t start, int64_t k,
+void heed_gemm_load_strips(const struct gemm_run *run, int64_t row, const struct heed_heights *heights, int64_t start, int64_t k,
                            float *strips, float *scratch);
 /* Of so many tiles and steps. */
 int64_t heed_gemm_strips_floats(const struct gemm_run *run, int64_t tiles, int64_t k);

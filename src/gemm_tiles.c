@@ -36,7 +36,7 @@ struct gemm_block {
     struct gemm_a a;                          /* from row `row` on; with strips, those of the span */
     const float *b;
     int64_t ldb;
-    struct gemm_heights heights;
+    struct heed_heights heights;
     float *panel;    /* where the first tile of each column packs b, for the others; NULL: b is ready */
     float *sums, *c; /* c: a tile of it, where it has another type */
     struct gemm_next next;
@@ -196,7 +196,7 @@ static void multiply_tiles(const struct gemm_block *block, const struct gemm_par
 
 /* All rows of these columns, in as few calls as may be; some at a time where sums wait in the place of these. */
 static void multiply_columns(const struct gemm_block *block, struct gemm_part *part) {
-    const struct gemm_heights *heights = &block->heights;
+    const struct heed_heights *heights = &block->heights;
     const int64_t across = ceil_div(part->columns, block->run->kernels->tile_columns);
     part->row = 0;
     for (part->done = 0; part->done < heights->tiles; part->done += part->tiles) {

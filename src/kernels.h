@@ -25,13 +25,19 @@ enum {
     HEED_LINE = 16    /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
 };
 
+/* Tiles one under the other: `taller` of so many rows, at most tile_rows, the others of one row less. */
+struct heed_heights {
+    int64_t tiles, taller;
+    int rows;
+};
+
 /* c = alpha * chain (+ beta * c if beta is not 0), chain = acc, or 0 if acc is NULL, continued by fma over p = 0..k-1 of a[i][p] *
  * b[p][j].  partial: c = chain as it is, for more of it to come; alpha and beta are not used.  rows <= tile_rows; columns <=
  * tile_columns; b is readable up to columns rounded up to whole vectors; c is written for `columns` only.  c may be acc (same
  * pointer and stride).  columns may also be several times tile_columns, up to HEED_PANEL: tiles side by side.  `tiles` of them, or
  * rows of them, one under the other: each goes on with the next rows of a, acc and c.
  *
- * strips: a is strips, as pack_strip makes them, one after another, each of k steps, and lda is of no concern.
+ * strips: a is strips, as pack_strips makes them, one after another, each of k steps, and lda is of no concern.
  *
  * panel, unless NULL: the first row of them copies b there, rows of HEED_PANEL, and the others read it; tiles are whole then.
  *
@@ -373,9 +379,11 @@ struct heed_kernels {
     void (*unpack_blocks)(const void *packed, enum heed_type type, int64_t k, float *panel);
     void (*unpack_words)(const void *words, int64_t k, bool pairs, float *panel);
     void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
-    /* strip[p * tile_rows + i] = src[i * ld + p], transposed src[p * ld + i], for i < rows <= tile_rows and p < k; other elements,
-     * and HEED_LINE behind the last, hold anything.  src is of floats, or words of them, or of 16 bits. */
-    void (*pack_strip)(const void *src, enum heed_type type, int64_t ld, bool transposed, int rows, int64_t k, float *strip);
+    /* Strips of tiles: strips[(t * k + p) * tile_rows + i] = src[row * ld + p], transposed src[p * ld + row], row being the i-th of
+     * tile t, and p < k; other elements, and HEED_LINE behind the last, hold anything.  src is of floats, or words of them, or of
+     * 16 bits. */
+    void (*pack_strips)(const void *src, enum heed_type type, int64_t ld, bool transposed, const struct heed_heights *heights,
+                        int64_t k, float *strips);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */
     void (*store_keys)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel, int64_t width);
 

@@ -46,48 +46,52 @@ START_TEST(test_pack) {
 }
 END_TEST
 
-/* As many floats as a strip has, and those behind it that may hold anything. */
-static int64_t strip_room(const struct heed_kernels *table, int64_t k) { return table->tile_rows * k + HEED_LINE; }
-
-static void check_pack_strip(const struct heed_kernels *table, struct rng *rng, enum heed_type type, int rows, int64_t k) {
+static void check_pack_strips(const struct heed_kernels *table, struct rng *rng, enum heed_type type, int rows, int64_t k) {
     const bool transposed = rng_range(rng, 0, 1);
-    const int64_t n = rows * k, tile_rows = table->tile_rows;
-    describe("pack_strip", table->name, "%s, %d rows, k %lld%s", type_name(type), rows, (long long)k,
-             transposed ? ", transposed" : "");
+    const int64_t tiles = rng_range(rng, 1, 4), taller = rows > 1 ? rng_range(rng, 1, tiles) : tiles;
+    const int64_t all = tiles * (rows - 1) + taller, n = all * k, tile_rows = table->tile_rows;
+    const int64_t room = tiles * tile_rows * k + HEED_LINE;
+    describe("pack_strips", table->name, "%s, %lld tiles of %d rows, %lld of them whole, k %lld%s", type_name(type),
+             (long long)tiles, rows, (long long)taller, (long long)k, transposed ? ", transposed" : "");
     float *values = new_filled(rng, type == HEED_F32 ? any_fill(rng) : FILL_NORMAL, n), *widened = new_floats(n);
     float *want = new_floats(n), *got = new_floats(n);
-    struct stored_matrix a = transposed ? stored_matrix_new(rng, type, k, rows) : stored_matrix_new(rng, type, rows, k);
-    struct tensor strip = matrix(1, strip_room(table, k), strip_room(table, k), any_placement(rng), NULL);
+    struct stored_matrix a = transposed ? stored_matrix_new(rng, type, k, all) : stored_matrix_new(rng, type, all, k);
+    struct tensor strips = matrix(1, room, room, any_placement(rng), NULL);
     stored_matrix_put(&a, values);
     scalar_kernels()->widen_rows(a.data, type, a.ld, a.rows, a.columns, widened, a.columns);
-    table->pack_strip(a.data, type, a.ld, transposed, rows, k, strip.data);
-    for (int64_t p = 0; p < k; p++) {
-        memcpy(got + p * rows, (const float *)strip.data + p * tile_rows, (size_t)rows * sizeof *got);
-        for (int64_t i = 0; i < rows; i++)
-            memcpy(want + p * rows + i, widened + (transposed ? p * rows + i : i * k + p), sizeof *want);
+    table->pack_strips(a.data, type, a.ld, transposed, &(struct heed_heights){tiles, taller, rows}, k, strips.data);
+    for (int64_t i = 0, tile = 0, top = 0; i < all; i++) {
+        if (i - top == rows - (tile >= taller)) {
+            tile++;
+            top = i;
+        }
+        for (int64_t p = 0; p < k; p++) {
+            memcpy(got + i * k + p, strips.data + (tile * k + p) * tile_rows + i - top, sizeof *got);
+            memcpy(want + i * k + p, widened + (transposed ? p * all + i : i * k + p), sizeof *want);
+        }
     }
-    must(compare(SAME_BITS, got, want, k, rows));
+    must(compare(SAME_BITS, got, want, all, k));
     buffer_free(&a.memory);
-    tensor_free(&strip);
+    tensor_free(&strips);
     free(values);
     free(widened);
     free(want);
     free(got);
 }
 
-START_TEST(test_pack_strip) {
+START_TEST(test_pack_strips) {
     static const enum heed_type types[] = {HEED_F32, HEED_BF16, HEED_F16};
     const struct heed_kernels *table = heed_kernels_usable(_i);
-    struct rng rng = rng_for("pack_strip", 0);
+    struct rng rng = rng_for("pack_strips", 0);
     for (int rows = 1; rows <= table->tile_rows; rows++)
         for (int i = 0; i < DEPTHS; i++)
             for (int t = 0; t < 3; t++)
                 for (int times = test_quick() ? 1 : 6; times > 0; times--)
-                    check_pack_strip(table, &rng, types[t], rows, depths[i] % 256 + rng_range(&rng, 0, 20));
+                    check_pack_strips(table, &rng, types[t], rows, depths[i] % 256 + rng_range(&rng, 0, 20));
 }
 END_TEST
 
 void add_pack_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_pack, 0, tables);
-    tcase_add_loop_test(tests, test_pack_strip, 0, tables);
+    tcase_add_loop_test(tests, test_pack_strips, 0, tables);
 }

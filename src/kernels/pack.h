@@ -66,20 +66,57 @@ INLINE void pack_strip_of(const enum heed_type type, const void *src, int64_t ld
     }
 }
 
-INLINE void pack_strip_transposed_of(const enum heed_type type, const void *src, int64_t ld, const int rows, int64_t k,
-                                     float *strip) {
-    for (int64_t p = 0; p < k; p++, strip += TILE_ROWS)
-        UNROLL for (int j = 0; j < TILE_ROWS; j += VF_LANES)
-            v_store(strip + j, load_type_n(type, type_at(type, src, p * ld + j), rows - j));
+INLINE void pack_strips_of(const enum heed_type type, const void *src, int64_t ld, const struct heed_heights *heights, int64_t k,
+                           float *strips) {
+    for (int64_t tile = 0; tile < heights->tiles; tile++, strips += TILE_ROWS * k) {
+        const int rows = heights->rows - (tile >= heights->taller);
+        if (rows == TILE_ROWS)
+            pack_strip_of(type, src, ld, TILE_ROWS, k, strips);
+        else
+            pack_strip_of(type, src, ld, rows, k, strips);
+        src = type_at(type, src, rows * ld);
+    }
 }
 
-static void pack_strip(const void *src, enum heed_type type, int64_t ld, bool transposed, int rows, int64_t k, float *strip) {
+/* Steps of a strip from rows of src; whole vectors where they may be read, and written because what is behind comes later. */
+INLINE void pack_columns_of(const enum heed_type type, const void *src, int64_t ld, const bool whole, int rows, int64_t steps,
+                            float *strip) {
+    NO_UNROLL for (; steps > 0; steps--, src = type_at(type, src, ld), strip += TILE_ROWS) {
+        UNROLL for (int j = 0; j < TILE_ROWS; j += VF_LANES) {
+            if (whole)
+                v_store(strip + j, load_type(type, type_at(type, src, j)));
+            else if (j < rows)
+                v_store_n(strip + j, load_type_n(type, type_at(type, src, j), rows - j), rows - j);
+        }
+    }
+}
+
+/* Of a few rows of src at a time, all tiles, while these are in L1. */
+INLINE void pack_strips_transposed_of(const enum heed_type type, const void *src, int64_t ld, const struct heed_heights *heights,
+                                      int64_t k, float *strips) {
+    enum { STEPS = 8, WIDTH = (TILE_ROWS + VF_LANES - 1) / VF_LANES * VF_LANES, BEYOND = (WIDTH - 1) / TILE_ROWS };
+    for (int64_t p = 0; p < k; p += STEPS, src = type_at(type, src, STEPS * ld)) {
+        const int64_t steps = k - p < STEPS ? k - p : STEPS, ends = k - BEYOND - p;
+        int64_t left = heights->tiles * (heights->rows - 1) + heights->taller;
+        const void *from = src;
+        float *to = strips + p * TILE_ROWS;
+        for (int64_t tile = 0; tile < heights->tiles; tile++, to += k * TILE_ROWS) {
+            const int rows = heights->rows - (tile >= heights->taller);
+            const int64_t whole = left < WIDTH || ends < 0 ? 0 : ends < steps ? ends : steps;
+            pack_columns_of(type, from, ld, true, rows, whole, to);
+            pack_columns_of(type, type_at(type, from, whole * ld), ld, false, rows, steps - whole, to + whole * TILE_ROWS);
+            from = type_at(type, from, rows);
+            left -= rows;
+        }
+    }
+}
+
+static void pack_strips(const void *src, enum heed_type type, int64_t ld, bool transposed, const struct heed_heights *heights,
+                        int64_t k, float *strips) {
     if (transposed)
-        WITH_TYPE(type, pack_strip_transposed_of(TYPE, src, ld, rows, k, strip));
-    else if (rows == TILE_ROWS)
-        WITH_TYPE(type, pack_strip_of(TYPE, src, ld, TILE_ROWS, k, strip));
+        WITH_TYPE(type, pack_strips_transposed_of(TYPE, src, ld, heights, k, strips));
     else
-        WITH_TYPE(type, pack_strip_of(TYPE, src, ld, rows, k, strip));
+        WITH_TYPE(type, pack_strips_of(TYPE, src, ld, heights, k, strips));
 }
 
 /* Columns of VF_LANES keys are written whole; the others one by one, for their neighbours may be another worker's. */
