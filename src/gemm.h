@@ -1,6 +1,6 @@
 /* Matrix products from request to result: validate (gemm_check.c), choose a way (gemm.c), plan (gemm_plan.c) and run: tiles
- * (gemm_tiles.c), few rows (gemm_thin.c), dots (gemm_dots.c), small ones without a plan (gemm_small.c); the second factor
- * (gemm_b.c), what becomes of products (gemm_finish.c).  heed_linear is one with an epilogue. */
+ * (gemm_tiles.c), few rows (gemm_thin.c), dots (gemm_dots.c), small ones without a plan (gemm_small.c); the first factor
+ * (gemm_a.c) and the second (gemm_b.c), what becomes of products (gemm_finish.c).  heed_linear is one with an epilogue. */
 #ifndef HEED_GEMM_H
 #define HEED_GEMM_H
 

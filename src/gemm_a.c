@@ -19,19 +19,25 @@ int64_t heed_gemm_strips_floats(const struct gemm_run *run, int64_t tiles, int64
     return tiles * run->kernels->tile_rows * k;
 }
 
+/* n elements of rows of a transposed a, from (row, start) on; pieces, for store_keys counts in int. */
+static void load_transposed(const struct gemm_run *run, int64_t row, int64_t rows, int64_t start, int64_t n, float *to,
+                            int64_t ld) {
+    enum { PIECE = 1 << 16 };
+    const struct heed_gemm *request = run->request;
+    for (int64_t p = 0; p < n; p += PIECE)
+        run->kernels->store_keys(type_at(request->a_type, request->a, (start + p) * request->lda + row), request->a_type,
+                                 request->lda, rows, (int)min_i64(PIECE, n - p), to + p, ld);
+}
+
 /* n elements of op(a) as pairs or words, from element (row, start) on, which is even; n is a multiple of two, or the last ones. */
 static void load_pairs(const struct gemm_run *run, int64_t row, int64_t rows, int64_t start, int64_t n, float *scratch,
                        int64_t ld) {
     const struct heed_gemm *request = run->request;
-    const void *from = type_at(request->a_type, request->a, row * request->lda + start);
-    enum heed_type type = request->a_type;
-    int64_t lda = request->lda;
-    if (request->transpose_a) {
-        run->kernels->store_keys(type_at(type, request->a, start * lda + row), type, lda, rows, (int)n, scratch, ld);
-        from = scratch;
-        type = HEED_F32;
-        lda = ld;
-    }
+    if (request->transpose_a)
+        load_transposed(run, row, rows, start, n, scratch, ld);
+    const enum heed_type type = request->transpose_a ? HEED_F32 : request->a_type;
+    const void *from = request->transpose_a ? scratch : type_at(type, request->a, row * request->lda + start);
+    const int64_t lda = request->transpose_a ? ld : request->lda;
     if (run->words)
         run->words->load_a(from, type, lda, rows, n, scratch, ld);
     else
@@ -40,11 +46,13 @@ static void load_pairs(const struct gemm_run *run, int64_t row, int64_t rows, in
 
 struct gemm_a heed_gemm_load_rows(const struct gemm_run *run, int64_t row, int64_t rows, float *scratch) {
     const struct heed_gemm *request = run->request;
-    const void *from = type_at(request->a_type, request->a, row * request->lda);
+    const void *from = request->transpose_a ? NULL : type_at(request->a_type, request->a, row * request->lda);
     if (!heed_gemm_copies_rows(run))
         return (struct gemm_a){from, request->lda / run->depth};
     if (run->pairs)
         load_pairs(run, row, rows, 0, request->k, scratch, run->lda);
+    else if (request->transpose_a)
+        load_transposed(run, row, rows, 0, request->k, scratch, run->lda);
     else
         run->kernels->widen_rows(from, request->a_type, request->lda, rows, request->k, scratch, run->lda);
     return (struct gemm_a){scratch, run->lda};

@@ -23,6 +23,8 @@ enum {
     STRIPS_LEAST_COLUMNS = 384,
     STRIPS_FLOATS = 3 << 18, /* of a block of rows, if that is rows enough: 512 x 768 x 3072 takes 0.95 of the time by two blocks */
     STRIPS_BLOCK_ROWS = 256,
+    STRIPS_MOST = 1 << 22, /* floats */
+    STRIPS_GROUP_COLUMNS = 8 * HEED_PANEL,
     PACKED_ROWS_LEAST = 256, /* of those that were tried, at which all of k at once is better */
     SPAN_ROWS_MOST = 576,    /* 512 and a little */
     TASK_ROWS_LEAST = 48,    /* or all, where rows are cut */
@@ -38,7 +40,7 @@ static bool has_words_in_a(const struct gemm_run *run) {
 }
 
 bool heed_gemm_copies_rows(const struct gemm_run *run) {
-    return run->k > 0 && (run->request->a_type != HEED_F32 || run->pairs) && !has_words_in_a(run);
+    return run->k > 0 && (run->request->a_type != HEED_F32 || run->pairs || run->request->transpose_a) && !has_words_in_a(run);
 }
 
 bool heed_gemm_tiles_finish(const struct gemm_run *run) {
@@ -49,15 +51,14 @@ bool heed_gemm_tiles_finish(const struct gemm_run *run) {
  * 768 x 3072 takes 0.72 to 0.83 of the time, 1024 x 1024 x 1024 0.78 to 0.9, 512 x 512 x 512 0.96 to 0.98, 64 x 768 x 768 0.98.  To
  * make them takes as long as 8 columns: with 64 of these 1.11, with 256 0.94 (rows 4 KB apart) to 1.04, with 512 0.98.  16 rows
  * take 0.97 to 1.0 (AVX2, Zen 3).  Tiles as wide as a panel read a once for four vectors: for them this has not been measured,
- * and they read rows, unless a is transposed. */
+ * and gcc 12 has no registers for it; they read rows. */
 static bool tiles_read_strips(const struct gemm_run *run) { return run->kernels->tile_columns < HEED_PANEL; }
 
 static bool wants_strips(const struct gemm_run *run) {
-    if (run->k == 0 || run->is_thin)
+    if (run->k == 0 || run->is_thin || !tiles_read_strips(run))
         return false;
     const int64_t columns = min_i64(run->task_columns, run->request->n);
-    return run->request->transpose_a ||
-           (tiles_read_strips(run) && run->task_rows >= STRIPS_LEAST_ROWS && columns >= STRIPS_LEAST_COLUMNS);
+    return run->request->transpose_a || (run->task_rows >= STRIPS_LEAST_ROWS && columns >= STRIPS_LEAST_COLUMNS);
 }
 
 /* Rows of b that are read once, as they are, are cut into few pieces, for these to be long: with two threads, one row times 4096 x
@@ -185,6 +186,10 @@ static int64_t plan_block_columns(const struct gemm_run *run) {
 static void plan_spans(struct gemm_run *run) {
     run->span_k = max_i64(1, run->k);
     run->group_columns = run->task_columns;
+    if (run->strips && run->k > STRIPS_MOST / run->block_rows) { /* which bounds the workspace, whatever k is */
+        run->span_k = max_i64(run->block_k, STRIPS_MOST / run->block_rows / run->block_k * run->block_k);
+        run->group_columns = min_i64(run->task_columns, STRIPS_GROUP_COLUMNS);
+    }
     if (run->k <= run->block_k || run->block_columns != HEED_PANEL || run->strips)
         return;
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float), k_in_cache = l2 / 2 / run->block_rows;
@@ -211,7 +216,7 @@ static void plan_rows_of_a(struct gemm_run *run) {
     const int64_t rows = run->strips                  ? (run->pairs ? run->kernels->tile_rows : 0)
                          : heed_gemm_copies_rows(run) ? run->block_rows
                                                       : 0;
-    run->lda = run->words ? round_up(k, HEED_DOT) / (run->strips ? 1 : run->depth) + HEED_LINE : workspace_round(k);
+    run->lda = run->words ? round_up(k, HEED_DOT) / (run->request->transpose_a ? 1 : run->depth) + HEED_LINE : workspace_round(k);
     run->worker_floats = run->a_at + rows * run->lda;
 }
 

@@ -37,7 +37,8 @@ struct heed_heights {
  * pointer and stride).  columns may also be several times tile_columns, up to HEED_PANEL: tiles side by side.  `tiles` of them, or
  * rows of them, one under the other: each goes on with the next rows of a, acc and c.
  *
- * strips: a is strips, as pack_strips makes them, one after another, each of k steps, and lda is of no concern.
+ * strips: a is strips, as pack_strips makes them, one after another, each of k steps, and lda is of no concern;
+ * of tables whose tile_columns is less than HEED_PANEL.
  *
  * panel, unless NULL: the first row of them copies b there, rows of HEED_PANEL, and the others read it; tiles are whole then.
  *

@@ -249,6 +249,17 @@ START_TEST(test_gemm_types_many_rows) {
 }
 END_TEST
 
+/* So long columns of a that strips of all of them would be too much memory. */
+START_TEST(test_gemm_types_long_columns) {
+    struct rng rng = rng_for("gemm types long columns", 0);
+    struct product p = {.request = {.m = 7, .n = 3, .k = 700001, .alpha = 1, .transpose_a = true, .a_type = HEED_BF16}};
+    fill_product(&rng, &p);
+    for (int i = 0; heed_kernels_usable(i); i++)
+        run(&p, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = i + 1}, i % 2, &rng);
+    free_product(&p);
+}
+END_TEST
+
 /* Packed bytes are those of b, in panels of 64 columns. */
 START_TEST(test_gemm_types_packed_layout) {
     struct rng rng = rng_for("gemm types layout", 0);
@@ -288,6 +299,7 @@ Suite *gemm_types_suite(void) {
     tcase_add_test(tests, test_gemm_types_packed_layout);
     if (!test_quick())
         tcase_add_test(tests, test_gemm_types_many_rows);
+    tcase_add_test(tests, test_gemm_types_long_columns);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -46,9 +46,10 @@ KERNELS = {
     "softmax_row": ("softmax_row", Instruction.is_fma),
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
 }
-# Tables that are another's but for these, or have less: where vectors are narrow, exponentials are apart.
-APART = {kernel: which for kernel, which in KERNELS.items() if kernel != "value_beside"}
-KERNELS_OF = {"neon": APART, "avx2": APART, "avx512bf16": {
+# Tables that are another's but for these, or have others: where vectors are narrow, exponentials are apart, and a may be strips.
+NARROW = {kernel: which for kernel, which in KERNELS.items() if kernel != "value_beside"}
+NARROW["gemm_strip"] = (r"gemm_strip_\dx\d", Instruction.is_fma)
+KERNELS_OF = {"neon": NARROW, "avx2": NARROW, "avx512bf16": {
     "pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma),
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),

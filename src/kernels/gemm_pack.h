@@ -4,17 +4,17 @@
 
 /* The first row of tiles, with a panel; tile becomes the others.  Apart from those, for whose inner loops gcc 12 else has too
  * few registers. */
-INLINE void gemm_pack_first(const int rows, const int vectors, const int apart, struct heed_gemm_tile *tile) {
+INLINE void gemm_pack_first(const int rows, const int vectors, const bool strip, struct heed_gemm_tile *tile) {
     if (vectors < TILE_VECTORS)
         return;
     struct gemm_at at = gemm_begin(tile);
     struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
     do {
-        gemm_one_tile(rows, vectors, apart, B_IS_PACKED, tile, &at, &fetch);
-        gemm_advance(rows, vectors, apart, tile, &at);
+        gemm_one_tile(rows, vectors, strip, B_IS_PACKED, tile, &at, &fetch);
+        gemm_advance(rows, vectors, strip, tile, &at);
     } while (at.column > 0);
     tile->tiles--;
-    tile->a += gemm_a_step(rows, apart, tile);
+    tile->a += strip ? TILE_ROWS * tile->k : rows * tile->lda;
     tile->b = tile->panel;
     tile->ldb = HEED_PANEL;
     tile->acc = tile->acc ? tile->acc + rows * tile->ldacc : NULL;
@@ -24,10 +24,11 @@ INLINE void gemm_pack_first(const int rows, const int vectors, const int apart, 
 }
 
 INLINE void gemm_pack_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
-    gemm_pack_first(rows, vectors, 1, tile);
+    gemm_pack_first(rows, vectors, false, tile);
 }
 INLINE void gemm_pack_strip_body(const int rows, const int vectors, struct heed_gemm_tile *tile) {
-    gemm_pack_first(rows, vectors, TILE_STRIP, tile);
+    if (!GEMM_IS_WIDE)
+        gemm_pack_first(rows, vectors, true, tile);
 }
 
 TILE_SHAPES(gemm_pack, (struct heed_gemm_tile * tile), tile)

@@ -19,7 +19,7 @@ INLINE void small_step(const int rows, const int vectors, const bool cut, vf acc
     if (vectors == 1) {
         UNROLL for (int i = 0; i < rows; i++) acc[i][0] = v_chain_at(acc[i][0], tile_row(a, i), column[0]);
     } else {
-        tile_column(1, rows, vectors, acc, a, 0, column);
+        tile_column(rows, vectors, acc, a, 0, column);
     }
     tile_rows_advance(rows, a, a_step);
 }

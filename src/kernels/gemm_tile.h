@@ -13,7 +13,7 @@ struct gemm_fetch {
     int64_t ldc, ldsums; /* in bytes */
     int64_t b_rows;      /* still to be fetched */
     int rows;            /* the same, of c and sums */
-    bool is_first; /* of tiles side by side, which meet the same a: it alone fetches that; never of strips, which need not be */
+    bool is_first;       /* of tiles side by side, which meet the same a: it alone fetches that */
 };
 
 /* Where a tile is; the first one is where heed_gemm_tile says. */
@@ -33,10 +33,10 @@ enum { GEMM_IS_WIDE = TILE_COLUMNS >= HEED_PANEL };
 /* Steps from what is used to what is fetched; rows of a plain b, far apart, share few sets of L1, so fewer then. */
 enum { GEMM_A_AHEAD = 2 * HEED_LINE, GEMM_B_AHEAD = 12, GEMM_PLAIN_B_AHEAD = 4 };
 
-INLINE struct gemm_fetch gemm_fetch_of(const int rows, const int apart, const struct heed_gemm_tile *tile, const struct gemm_at *at,
+INLINE struct gemm_fetch gemm_fetch_of(const int rows, const struct heed_gemm_tile *tile, const struct gemm_at *at,
                                        struct gemm_fetch before) {
     const int64_t ldc = tile->ldc * (int64_t)sizeof(float);
-    const float *next_a = at->left > 1 ? at->a + rows * tile->lda : tile->next_a; /* of rows */
+    const float *next_a = at->left > 1 ? at->a + rows * tile->lda : tile->next_a;
     return (struct gemm_fetch){.ahead = GEMM_A_AHEAD * (int64_t)sizeof(float),
                                .beyond =
                                    (const char *)next_a - (const char *)at->a + (GEMM_A_AHEAD - tile->k) * (int64_t)sizeof(float),
@@ -47,7 +47,7 @@ INLINE struct gemm_fetch gemm_fetch_of(const int rows, const int apart, const st
                                .sums = (const char *)(at->acc + rows * at->ldacc + at->column),
                                .ldsums = at->ldacc * (int64_t)sizeof(float),
                                .rows = rows,
-                               .is_first = apart != TILE_STRIP && (GEMM_IS_WIDE || at->column == 0)};
+                               .is_first = GEMM_IS_WIDE || at->column == 0};
 }
 
 /* So many rows of b, so far ahead, into L1. */
@@ -87,10 +87,7 @@ INLINE void gemm_fetch_a(const int rows, const struct tile_rows *a, int64_t ahea
     }
 }
 
-INLINE void gemm_fetch(const int rows, const int vectors, const struct heed_gemm_tile *tile, const struct tile_rows *a,
-                       int64_t turns, struct gemm_fetch *fetch) {
-    if (fetch->is_first)
-        gemm_fetch_a(rows, a, turns > GEMM_A_AHEAD / TILE_STEPS ? fetch->ahead : fetch->beyond);
+INLINE void gemm_fetch_others(const int vectors, const struct heed_gemm_tile *tile, struct gemm_fetch *fetch) {
     if (fetch->rows > 0) {
         UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(fetch->c + j * (int)sizeof(float), 1, 3);
         if (GEMM_IS_WIDE && fetch->ldsums > 0) {
@@ -104,28 +101,78 @@ INLINE void gemm_fetch(const int rows, const int vectors, const struct heed_gemm
     gemm_fetch_b(tile, fetch);
 }
 
+INLINE void gemm_fetch(const int rows, const int vectors, const struct heed_gemm_tile *tile, const struct tile_rows *a,
+                       int64_t turns, struct gemm_fetch *fetch) {
+    if (fetch->is_first)
+        gemm_fetch_a(rows, a, turns > GEMM_A_AHEAD / TILE_STEPS ? fetch->ahead : fetch->beyond);
+    gemm_fetch_others(vectors, tile, fetch);
+}
+
+/* `steps` of a strip, which is addressed from one pointer. */
+INLINE void gemm_strip_turn(const int steps, const int group, const int rows, const int vectors, vf acc[TILE_ROWS][TILE_VECTORS],
+                            const float **a, struct tile_b *b, float **copy) {
+    UNROLL for (int u = 0; u < steps; u++) {
+        const int row = u % group;
+        vf column[TILE_VECTORS];
+        tile_load_column(vectors, (const float *)(b->at + tile_b_offset(b, row)), copy ? *copy : NULL, column);
+        UNROLL for (int i = 0; i < rows; i++) {
+            const vf element = v_set1((*a)[u * TILE_ROWS + i]);
+            UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = TILE_CHAIN(acc[i][v], element, column[v]);
+        }
+        if (row == group - 1 || u == steps - 1)
+            b->at += tile_b_offset(b, row + 1);
+        if (copy)
+            *copy += HEED_PANEL;
+    }
+    *a += steps * TILE_ROWS;
+    PIN(*a);
+    if (steps == TILE_STEPS)
+        tile_b_pin(group, b);
+}
+
 /* What a tile does with b: the first of a column may have to fetch or pack what the others find in L1, or narrow ones in L2. */
 enum gemm_b { B_IS_NEAR, B_IS_FETCHED, B_IS_PACKED };
 
 /* tile_multiply, with these every HEED_LINE steps. */
-INLINE void gemm_multiply(const int rows, const int vectors, const int apart, const enum gemm_b way,
-                          vf acc[TILE_ROWS][TILE_VECTORS], const struct heed_gemm_tile *tile, const struct gemm_at *at,
-                          struct gemm_fetch *fetch) {
+INLINE void gemm_multiply(const int rows, const int vectors, const enum gemm_b way, vf acc[TILE_ROWS][TILE_VECTORS],
+                          const struct heed_gemm_tile *tile, const struct gemm_at *at, struct gemm_fetch *fetch) {
     struct tile_b b = tile_b_begin(tile->b + at->column, tile->ldb);
     float *panel = way == B_IS_PACKED ? tile->panel + at->column : NULL, **copy = way == B_IS_PACKED ? &panel : NULL;
     struct tile_rows a;
-    tile_a_begin(apart, rows, &a, at->a, tile->lda);
+    tile_rows_begin(rows, &a, at->a, tile->lda);
     for (int64_t turns = tile->k / TILE_STEPS; turns > 0;) {
         gemm_fetch(rows, vectors, tile, &a, turns, fetch);
         do {
             if (way != B_IS_NEAR)
                 gemm_fetch_rows(TILE_STEPS, vectors, &b, way == B_IS_PACKED ? GEMM_PLAIN_B_AHEAD : GEMM_B_AHEAD);
-            tile_turn(TILE_STEPS, TILE_B_GROUP, apart, rows, vectors, acc, &a, &b, copy);
+            tile_turn(TILE_STEPS, TILE_B_GROUP, 1, rows, vectors, acc, &a, &b, copy);
             turns--;
             PIN(turns);
         } while (turns % (HEED_LINE / TILE_STEPS) != 0);
     }
-    tile_last_steps(apart, rows, vectors, acc, &a, &b, copy, tile->k % TILE_STEPS);
+    tile_last_steps(1, rows, vectors, acc, &a, &b, copy, tile->k % TILE_STEPS);
+}
+
+/* The same of a strip, which the processor fetches by itself. */
+INLINE void gemm_multiply_strip(const int rows, const int vectors, const enum gemm_b way, vf acc[TILE_ROWS][TILE_VECTORS],
+                                const struct heed_gemm_tile *tile, const struct gemm_at *at, struct gemm_fetch *fetch) {
+    struct tile_b b = tile_b_begin(tile->b + at->column, tile->ldb);
+    float *panel = way == B_IS_PACKED ? tile->panel + at->column : NULL, **copy = way == B_IS_PACKED ? &panel : NULL;
+    const float *a = at->a;
+    for (int64_t turns = tile->k / TILE_STEPS; turns > 0;) {
+        gemm_fetch_others(vectors, tile, fetch);
+        do {
+            if (way == B_IS_PACKED)
+                gemm_fetch_rows(TILE_STEPS, vectors, &b, GEMM_PLAIN_B_AHEAD);
+            gemm_strip_turn(TILE_STEPS, TILE_B_GROUP, rows, vectors, acc, &a, &b, copy);
+            turns--;
+            PIN(turns);
+        } while (turns % (HEED_LINE / TILE_STEPS) != 0);
+    }
+    NO_UNROLL for (int64_t left = tile->k % TILE_STEPS; left > 0; left--) {
+        gemm_strip_turn(1, TILE_B_ALONE, rows, vectors, acc, &a, &b, copy);
+        PIN(left);
+    }
 }
 
 /* Rows of acc are addressed from one pointer that moves: gcc 12 else computes the addresses of all vectors beforehand. */
@@ -167,13 +214,16 @@ INLINE void gemm_store_sums(const int rows, const int vectors, vf acc[TILE_ROWS]
     }
 }
 
-INLINE void gemm_one_tile(const int rows, const int vectors, const int apart, const enum gemm_b way,
+INLINE void gemm_one_tile(const int rows, const int vectors, const bool strip, const enum gemm_b way,
                           const struct heed_gemm_tile *tile, const struct gemm_at *at, struct gemm_fetch *fetch) {
     vf acc[TILE_ROWS][TILE_VECTORS];
     int64_t tail = tile->columns - (vectors - 1) * VF_LANES; /* columns of the last vector, or more than it has */
-    *fetch = gemm_fetch_of(rows, apart, tile, at, *fetch);
+    *fetch = gemm_fetch_of(rows, tile, at, *fetch);
     gemm_load_sums(rows, vectors, acc, at->acc + at->column, at->ldacc, tail);
-    gemm_multiply(rows, vectors, apart, way, acc, tile, at, fetch);
+    if (strip)
+        gemm_multiply_strip(rows, vectors, way, acc, tile, at, fetch);
+    else
+        gemm_multiply(rows, vectors, way, acc, tile, at, fetch);
     if (!GEMM_IS_WIDE)
         PIN(tail); /* gcc 12 else has it in a vector beside the products, of which some then change registers */
     gemm_store_sums(rows, vectors, acc, tile, at->c + at->column, tail);
@@ -184,13 +234,9 @@ INLINE struct gemm_at gemm_begin(const struct heed_gemm_tile *tile) {
     return (struct gemm_at){tile->tiles, tile->a, tile->acc ? tile->acc : zeros, tile->acc ? tile->ldacc : 0, tile->c, 0};
 }
 
-INLINE int64_t gemm_a_step(const int rows, const int apart, const struct heed_gemm_tile *tile) {
-    return apart == TILE_STRIP ? TILE_ROWS * tile->k : rows * tile->lda;
-}
-
 /* To the next tile: beside this one, whose rows of a are in L1, or below the first of them.  A call for each tile costs AVX2 150
  * cycles, 5 to 8 % of a product (Zen 3). */
-INLINE void gemm_advance(const int rows, const int vectors, const int apart, const struct heed_gemm_tile *tile,
+INLINE void gemm_advance(const int rows, const int vectors, const bool strip, const struct heed_gemm_tile *tile,
                          struct gemm_at *at) {
     if (!GEMM_IS_WIDE && vectors == TILE_VECTORS) {
         at->column += TILE_COLUMNS;
@@ -198,32 +244,34 @@ INLINE void gemm_advance(const int rows, const int vectors, const int apart, con
             return;
         at->column = 0;
     }
-    at->a += gemm_a_step(rows, apart, tile);
+    at->a += strip ? TILE_ROWS * tile->k : rows * tile->lda;
     at->acc += rows * at->ldacc;
     at->c += rows * tile->ldc;
     at->left--;
 }
 
-INLINE void gemm_tiles(const int rows, const int vectors, const int apart, const struct heed_gemm_tile *tile) {
+INLINE void gemm_tiles(const int rows, const int vectors, const bool strip, const struct heed_gemm_tile *tile) {
     struct gemm_at at = gemm_begin(tile);
     struct gemm_fetch fetch = {.b = tile->next_b, .b_rows = tile->next_rows};
     const bool whole = rows == TILE_ROWS && vectors == TILE_VECTORS;
     bool fetches_b = GEMM_IS_WIDE && whole && tile->fetches_b;
     NO_UNROLL while (at.left > 0) {
         if (GEMM_IS_WIDE && whole && fetches_b)
-            gemm_one_tile(rows, vectors, apart, B_IS_FETCHED, tile, &at, &fetch);
+            gemm_one_tile(rows, vectors, strip, B_IS_FETCHED, tile, &at, &fetch);
         else
-            gemm_one_tile(rows, vectors, apart, B_IS_NEAR, tile, &at, &fetch);
-        gemm_advance(rows, vectors, apart, tile, &at);
+            gemm_one_tile(rows, vectors, strip, B_IS_NEAR, tile, &at, &fetch);
+        gemm_advance(rows, vectors, strip, tile, &at);
         fetches_b = false;
     }
 }
 
 INLINE void gemm_tile_body(const int rows, const int vectors, const struct heed_gemm_tile *tile) {
-    gemm_tiles(rows, vectors, 1, tile);
+    gemm_tiles(rows, vectors, false, tile);
 }
+/* Tiles as wide as a panel have none. */
 INLINE void gemm_strip_body(const int rows, const int vectors, const struct heed_gemm_tile *tile) {
-    gemm_tiles(rows, vectors, TILE_STRIP, tile);
+    if (!GEMM_IS_WIDE)
+        gemm_tiles(rows, vectors, true, tile);
 }
 
 TILE_SHAPES(gemm_tile, (const struct heed_gemm_tile *tile), tile)

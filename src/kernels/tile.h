@@ -59,46 +59,30 @@ INLINE void tile_rows_advance(const int rows, struct tile_rows *at, int64_t floa
     }
 }
 
-/* How a lies, if not as rows of which a step's elements are so many floats apart: [k][TILE_ROWS], addressed from one pointer. */
-enum { TILE_STRIP = 0 };
-
-INLINE const float *tile_a_at(const int apart, const struct tile_rows *a, const int i, const int step) {
-    return apart == TILE_STRIP ? a->group[0] + step * TILE_ROWS + i : tile_row(a, i) + step * apart;
-}
-
-INLINE void tile_a_begin(const int apart, const int rows, struct tile_rows *at, const float *a, int64_t lda) {
-    if (apart == TILE_STRIP)
-        at->group[0] = a;
-    else
-        tile_rows_begin(rows, at, a, lda);
-}
-
-INLINE void tile_a_advance(const int apart, const int rows, struct tile_rows *a, const int steps) {
-    if (apart == TILE_STRIP)
-        tile_rows_advance(1, a, steps * TILE_ROWS);
-    else
-        tile_rows_advance(rows, a, steps * apart);
-}
-
-/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p, `step` steps behind where a is; column holds b[p]. */
-INLINE void tile_column(const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct tile_rows *a,
-                        const int step, const vf column[TILE_VECTORS]) {
+/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p, `offset` floats behind where rows are; column holds b[p]. */
+INLINE void tile_column(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct tile_rows *a, const int offset,
+                        const vf column[TILE_VECTORS]) {
     UNROLL for (int i = 0; i < rows; i++) {
-        const vf row = v_set1(*tile_a_at(apart, a, i, step));
+        const vf row = v_set1(tile_row(a, i)[offset]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = TILE_CHAIN(acc[i][v], row, column[v]);
     }
 }
 
-/* The same with b[p] in memory, and copied unless `copy` is NULL. */
-INLINE void tile_step(const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct tile_rows *a,
-                      const int step, const float *b, float *copy) {
-    vf column[TILE_VECTORS];
+/* b[p], copied unless `copy` is NULL. */
+INLINE void tile_load_column(const int vectors, const float *b, float *copy, vf column[TILE_VECTORS]) {
     UNROLL for (int v = 0; v < vectors; v++) {
         column[v] = v_pin(v_load(b + v * VF_LANES));
         if (copy)
             v_store(copy + v * VF_LANES, column[v]);
     }
-    tile_column(apart, rows, vectors, acc, a, step, column);
+}
+
+/* tile_column with b[p] in memory. */
+INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct tile_rows *a, const int offset,
+                      const float *b, float *copy) {
+    vf column[TILE_VECTORS];
+    tile_load_column(vectors, b, copy, column);
+    tile_column(rows, vectors, acc, a, offset, column);
 }
 
 /* Steps of one turn of the loop, about 96 multiply-adds: with 4, AVX2 takes 432 cycles for a tile of head_dim 64, with 8 it takes
@@ -134,21 +118,21 @@ INLINE int64_t tile_b_offset(const struct tile_b *b, const int row) {
     return row == 0 ? 0 : row == 1 ? b->second : row == 2 ? b->third : row == 3 ? b->fourth : b->fifth;
 }
 
-/* `steps` of them, with so many rows of b in a group; a, which lies as `apart` says, and b advance, and copy by HEED_PANEL. */
+/* `steps` of them, with so many rows of b in a group; a and b advance, a by `apart` floats for each, as does copy, by HEED_PANEL.
+ */
 INLINE void tile_turn(const int steps, const int group, const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS],
                       struct tile_rows *a, struct tile_b *b, float **copy) {
     UNROLL for (int u = 0; u < steps; u++) {
         const int row = u % group;
-        tile_step(apart, rows, vectors, acc, a, u, (const float *)(b->at + tile_b_offset(b, row)), copy ? *copy : NULL);
+        tile_step(rows, vectors, acc, a, u * apart, (const float *)(b->at + tile_b_offset(b, row)), copy ? *copy : NULL);
         if (row == group - 1 || u == steps - 1)
             b->at += tile_b_offset(b, row + 1);
         if (copy)
             *copy += HEED_PANEL;
     }
-    tile_a_advance(apart, rows, a, steps);
+    tile_rows_advance(rows, a, steps * apart);
     if (steps == TILE_STEPS) { /* gcc 12 else keeps sums of these and others on the stack */
-        if (apart != TILE_STRIP)
-            tile_rows_pin(rows, a);
+        tile_rows_pin(rows, a);
         tile_b_pin(group, b);
     }
 }
@@ -167,7 +151,7 @@ INLINE void tile_multiply_apart(const int apart, const int rows, const int vecto
                                 int64_t lda, const float *b, int64_t ldb, int64_t k) {
     struct tile_rows a_at;
     struct tile_b b_at = tile_b_begin(b, ldb);
-    tile_a_begin(apart, rows, &a_at, a, lda);
+    tile_rows_begin(rows, &a_at, a, lda);
     NO_UNROLL for (; k >= TILE_STEPS; k -= TILE_STEPS)
         tile_turn(TILE_STEPS, TILE_B_ALONE, apart, rows, vectors, acc, &a_at, &b_at, NULL);
     tile_last_steps(apart, rows, vectors, acc, &a_at, &b_at, NULL, k);
