@@ -23,7 +23,7 @@ static void plan_way(const struct heed_gemm *request, const struct heed_epilogue
 }
 
 static int64_t workspace_floats(const struct gemm_way *way) {
-    return way->of_dots ? heed_gemm_dots_floats(&way->dots) : way->tiles.workers * way->tiles.worker_floats;
+    return way->of_dots ? heed_gemm_dots_floats(&way->dots) : workspace_product(way->tiles.workers, way->tiles.worker_floats);
 }
 
 enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct heed_epilogue *epilogue,
@@ -36,7 +36,10 @@ enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct hee
     struct gemm_way way;
     struct heed_workspace workspace;
     plan_way(&request, epilogue, exec, kernels, &way);
-    status = workspace_open(&workspace, exec, workspace_floats(&way));
+    const int64_t floats = workspace_floats(&way);
+    if (workspace_check_floats(floats))
+        return HEED_OUT_OF_MEMORY;
+    status = workspace_open(&workspace, exec, floats);
     if (status)
         return status;
     const uint64_t callers = heed_fp_begin();
@@ -55,7 +58,8 @@ int64_t heed_gemm_workspace(const struct heed_gemm *checked, const struct heed_e
     const struct heed_gemm request = heed_gemm_safe(checked);
     struct gemm_way way;
     plan_way(&request, epilogue, exec, kernels, &way);
-    return workspace_bytes(workspace_floats(&way));
+    const int64_t floats = workspace_floats(&way);
+    return workspace_check_floats(floats) ? -1 : workspace_bytes(floats);
 }
 
 HEED_API int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct heed_exec *exec) {

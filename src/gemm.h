@@ -35,7 +35,8 @@ enum heed_status heed_gemm_check_b_apart(const struct heed_gemm *checked, const 
 /* The same of the weights of a linear layer, bias and all. */
 enum heed_status heed_linear_check_apart(const struct heed_linear *checked, const struct heed_region *output);
 enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const struct heed_gemm_names *names, const void *packed_b);
-/* Of requests that have been checked; exec has not.  Bytes of workspace, -1 if exec is not legal. */
+/* Of requests that have been checked; exec has not.  Bytes of workspace; -1 if exec is not legal, or no memory has
+ * room for them. */
 enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec);
 int64_t heed_gemm_workspace(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec);
 enum heed_status heed_gemm_pack(const struct heed_gemm *checked, void *packed_b, const struct heed_exec *exec);

@@ -10,11 +10,6 @@ int64_t heed_gemm_k_of(const struct gemm_run *run, int64_t start, int64_t steps)
     return min_i64(run->depth * steps, run->request->k - run->depth * start);
 }
 
-struct heed_heights heed_gemm_heights(const struct gemm_run *run, int64_t rows) {
-    const int64_t tiles = ceil_div(rows, run->kernels->tile_rows), each = ceil_div(rows, tiles);
-    return (struct heed_heights){.tiles = tiles, .taller = rows - tiles * (each - 1), .rows = (int)each};
-}
-
 int64_t heed_gemm_strips_floats(const struct gemm_run *run, int64_t tiles, int64_t k) {
     return tiles * run->kernels->tile_rows * k;
 }

@@ -50,9 +50,9 @@ bool heed_gemm_tiles_finish(const struct gemm_run *run) {
 /* Rows of a far apart are streams and pages of their own, and those a multiple of 4 KB apart share one set of L1: by strips 512 x
  * 768 x 3072 takes 0.72 to 0.83 of the time, 1024 x 1024 x 1024 0.78 to 0.9, 512 x 512 x 512 0.96 to 0.98, 64 x 768 x 768 0.98.  To
  * make them takes as long as 8 columns: with 64 of these 1.11, with 256 0.94 (rows 4 KB apart) to 1.04, with 512 0.98.  16 rows
- * take 0.97 to 1.0 (AVX2, Zen 3).  Tiles as wide as a panel read a once for four vectors: for them this has not been measured,
- * and gcc 12 has no registers for it; they read rows. */
-static bool tiles_read_strips(const struct gemm_run *run) { return run->kernels->tile_columns < HEED_PANEL; }
+ * take 0.97 to 1.0 (AVX2, Zen 3).  Tiles as wide as a panel have no such kernels: gcc 12 would have their sums on the stack, and
+ * on a CPU it has not been measured. */
+static bool tiles_read_strips(const struct gemm_run *run) { return run->kernels->pack_strips != NULL; }
 
 static bool wants_strips(const struct gemm_run *run) {
     if (run->k == 0 || run->is_thin || !tiles_read_strips(run))
@@ -150,7 +150,7 @@ static int64_t plan_block_k(const struct gemm_run *run) {
 
 /* Sums of a block take a quarter of L2.  Where b is ready, their a takes half of it, for all panels to find it there: from L3, 1024
  * x 1024 x 1024 takes 1.05 of the time.  Where that would be few rows, or b is not ready, a comes in spans.  Strips come from L3 as
- * quickly: in spans, or blocks of 128 to 512 rows, products take 0.97 to 1.03 of the time. */
+ * quickly: blocks of 128 to 512 rows take 0.97 to 1.03 of the time, and spans that stay in L2 1.0 to 1.1. */
 static int64_t most_block_rows(const struct gemm_run *run) {
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float), in_cache = l2 / 4 / HEED_PANEL;
     const int64_t rows_of_a = l2 / 2 / max_i64(1, run->k);
@@ -186,7 +186,7 @@ static int64_t plan_block_columns(const struct gemm_run *run) {
 static void plan_spans(struct gemm_run *run) {
     run->span_k = max_i64(1, run->k);
     run->group_columns = run->task_columns;
-    if (run->strips && run->k > STRIPS_MOST / run->block_rows) { /* which bounds the workspace, whatever k is */
+    if (run->strips && run->k > STRIPS_MOST / run->block_rows) { /* bounds the workspace, at up to a tenth of the speed */
         run->span_k = max_i64(run->block_k, STRIPS_MOST / run->block_rows / run->block_k * run->block_k);
         run->group_columns = min_i64(run->task_columns, STRIPS_GROUP_COLUMNS);
     }
@@ -201,7 +201,7 @@ static void plan_spans(struct gemm_run *run) {
     }
 }
 
-/* Those of a span, as many rows as may be in a block, and what pack_strip writes behind the last. */
+/* Those of a span, as many rows as may be in a block, and what pack_strips writes behind the last. */
 static int64_t strips_floats(const struct gemm_run *run) {
     if (!run->strips)
         return 0;
@@ -217,7 +217,7 @@ static void plan_rows_of_a(struct gemm_run *run) {
                          : heed_gemm_copies_rows(run) ? run->block_rows
                                                       : 0;
     run->lda = run->words ? round_up(k, HEED_DOT) / (run->request->transpose_a ? 1 : run->depth) + HEED_LINE : workspace_round(k);
-    run->worker_floats = run->a_at + rows * run->lda;
+    run->worker_floats = run->a_at + workspace_product(rows, run->lda);
 }
 
 static void plan_workspace(struct gemm_run *run) {

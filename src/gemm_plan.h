@@ -41,9 +41,6 @@ bool heed_gemm_copies_rows(const struct gemm_run *run);
 /* Whether tiles write c; else it is made of their sums. */
 bool heed_gemm_tiles_finish(const struct gemm_run *run);
 
-/* As few tiles as so many rows make, as alike as they can be. */
-struct heed_heights heed_gemm_heights(const struct gemm_run *run, int64_t rows);
-
 /* Rows of op(a) as floats, pairs or words. */
 struct gemm_a {
     const float *data;

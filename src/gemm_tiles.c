@@ -260,10 +260,16 @@ static bool multiply_group(struct gemm_block *block, float *workspace) {
     return true;
 }
 
+/* As few tiles as so many rows make, as alike as they can be. */
+static struct heed_heights heights_of(const struct gemm_run *run, int64_t rows) {
+    const int64_t tiles = ceil_div(rows, run->kernels->tile_rows), each = ceil_div(rows, tiles);
+    return (struct heed_heights){.tiles = tiles, .taller = rows - tiles * (each - 1), .rows = (int)each};
+}
+
 /* False: cancelled. */
 static bool multiply_rows(struct gemm_block *block, int64_t column, int64_t column_end, float *workspace) {
     const struct gemm_run *run = block->run;
-    block->heights = heed_gemm_heights(run, block->rows);
+    block->heights = heights_of(run, block->rows);
     if (run->k > 0)
         block->a = run->strips ? (struct gemm_a){workspace + run->strips_at, 0}
                                : heed_gemm_load_rows(run, block->row, block->rows, workspace + run->a_at);

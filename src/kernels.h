@@ -37,8 +37,7 @@ struct heed_heights {
  * pointer and stride).  columns may also be several times tile_columns, up to HEED_PANEL: tiles side by side.  `tiles` of them, or
  * rows of them, one under the other: each goes on with the next rows of a, acc and c.
  *
- * strips: a is strips, as pack_strips makes them, one after another, each of k steps, and lda is of no concern;
- * of tables whose tile_columns is less than HEED_PANEL.
+ * strips: a is strips, as pack_strips of the table makes them, each of k steps, and lda and next_a are of no concern.
  *
  * panel, unless NULL: the first row of them copies b there, rows of HEED_PANEL, and the others read it; tiles are whole then.
  *
@@ -382,7 +381,7 @@ struct heed_kernels {
     void (*pack_transposed)(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, float *panel);
     /* Strips of tiles: strips[(t * k + p) * tile_rows + i] = src[row * ld + p], transposed src[p * ld + row], row being the i-th of
      * tile t, and p < k; other elements, and HEED_LINE behind the last, hold anything.  src is of floats, or words of them, or of
-     * 16 bits. */
+     * 16 bits.  NULL: tiles read rows alone, being as wide as a panel. */
     void (*pack_strips)(const void *src, enum heed_type type, int64_t ld, bool transposed, const struct heed_heights *heights,
                         int64_t k, float *strips);
     /* panel[p * width + j] = src[j * ld + p] for j < columns <= width; other columns are not touched. */

@@ -260,6 +260,48 @@ START_TEST(test_gemm_types_long_columns) {
 }
 END_TEST
 
+/* So much of a, and of b, that strips come in spans of k, each for a group of columns: a few rows alone have other ways. */
+START_TEST(test_gemm_types_spans_of_strips) {
+    enum { ROWS = 256, COLUMNS = 520, STEPS = 16500, FEW = 3 };
+    struct rng rng = rng_for("gemm spans of strips", 0);
+    float *a = new_filled(&rng, FILL_NORMAL, ROWS * STEPS), *b = new_filled(&rng, FILL_NORMAL, STEPS * COLUMNS);
+    float *got = new_floats(ROWS * COLUMNS), *want = new_floats(FEW * COLUMNS);
+    const struct heed_exec alone = {.threads = 1};
+    struct heed_gemm g = {.m = ROWS, .n = COLUMNS, .k = STEPS, .alpha = 1, .lda = STEPS, .ldb = COLUMNS, .ldc = COLUMNS};
+    g.a = a, g.b = b, g.c = got;
+    describe("gemm", heed_kernels_usable(0)->name, "%d x %d x %d", ROWS, COLUMNS, STEPS);
+    ck_assert_int_eq(heed_gemm(&g, &alone), HEED_OK);
+    g.m = FEW, g.c = want;
+    for (int row = 0; row + FEW <= ROWS; row += 23) {
+        g.a = a + row * STEPS;
+        ck_assert_int_eq(heed_gemm(&g, &alone), HEED_OK);
+        must(compare(SAME_BITS, got + row * COLUMNS, want, FEW, COLUMNS));
+    }
+    float *const all[] = {a, b, got, want};
+    for (int i = 0; i < 4; i++)
+        free(all[i]);
+}
+END_TEST
+
+/* Rows of a that are widened, for each of many threads. */
+START_TEST(test_gemm_types_workspace_has_no_room) {
+    const int64_t m = 1 << 20, k = INT64_C(1) << 40;
+    const struct heed_gemm g = {.m = m,
+                                .n = 1,
+                                .k = k,
+                                .alpha = 1,
+                                .a = (void *)64,
+                                .a_type = HEED_BF16,
+                                .lda = k,
+                                .b = (void *)(UINT64_C(1) << 62),
+                                .ldb = 1,
+                                .c = (void *)(UINT64_C(5) << 61),
+                                .ldc = 1};
+    ck_assert_int_eq(heed_gemm_workspace_bytes(&g, &(struct heed_exec){.threads = 64}), -1);
+    ck_assert_str_eq(heed_error_message(), "the call needs a workspace that no memory has room for");
+}
+END_TEST
+
 /* Packed bytes are those of b, in panels of 64 columns. */
 START_TEST(test_gemm_types_packed_layout) {
     struct rng rng = rng_for("gemm types layout", 0);
@@ -297,9 +339,12 @@ Suite *gemm_types_suite(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_gemm_types_same_bits, 0, test_quick() ? 1 : 3);
     tcase_add_test(tests, test_gemm_types_packed_layout);
-    if (!test_quick())
-        tcase_add_test(tests, test_gemm_types_many_rows);
+    tcase_add_test(tests, test_gemm_types_workspace_has_no_room);
     tcase_add_test(tests, test_gemm_types_long_columns);
+    if (!test_quick()) {
+        tcase_add_test(tests, test_gemm_types_many_rows);
+        tcase_add_test(tests, test_gemm_types_spans_of_strips);
+    }
     suite_add_tcase(suite, tests);
     return suite;
 }

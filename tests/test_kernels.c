@@ -249,7 +249,7 @@ static void check_gemm_column(const struct heed_kernels *table, struct rng *rng,
     g.tile_rows = tile_rows;
     g.split = rng_range(rng, 0, k);
     g.packs = packs;
-    g.strips = width < HEED_PANEL && rng_range(rng, 0, 1);
+    g.strips = table->pack_strips && rng_range(rng, 0, 1);
     static const char *const ways[2][2] = {{"several in a call, in two steps", "several in a call, in two steps, by strips"},
                                            {"several in a call, packing", "several in a call, packing, by strips"}};
     check_gemm(table, rng, &g, ways[packs][g.strips]);

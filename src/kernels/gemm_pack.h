@@ -14,7 +14,7 @@ INLINE void gemm_pack_first(const int rows, const int vectors, const bool strip,
         gemm_advance(rows, vectors, strip, tile, &at);
     } while (at.column > 0);
     tile->tiles--;
-    tile->a += strip ? TILE_ROWS * tile->k : rows * tile->lda;
+    tile->a += gemm_a_step(rows, strip, tile);
     tile->b = tile->panel;
     tile->ldb = HEED_PANEL;
     tile->acc = tile->acc ? tile->acc + rows * tile->ldacc : NULL;

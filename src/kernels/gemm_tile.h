@@ -87,6 +87,7 @@ INLINE void gemm_fetch_a(const int rows, const struct tile_rows *a, int64_t ahea
     }
 }
 
+/* All but a. */
 INLINE void gemm_fetch_others(const int vectors, const struct heed_gemm_tile *tile, struct gemm_fetch *fetch) {
     if (fetch->rows > 0) {
         UNROLL for (int j = 0; j < vectors * VF_LANES; j += HEED_LINE) __builtin_prefetch(fetch->c + j * (int)sizeof(float), 1, 3);
@@ -153,7 +154,8 @@ INLINE void gemm_multiply(const int rows, const int vectors, const enum gemm_b w
     tile_last_steps(1, rows, vectors, acc, &a, &b, copy, tile->k % TILE_STEPS);
 }
 
-/* The same of a strip, which the processor fetches by itself. */
+/* The same of a strip, which the processor fetches by itself.  Apart from that of rows: with one for both, gcc 12 has a sum of
+ * AVX-512's tiles on the stack, which have no strips. */
 INLINE void gemm_multiply_strip(const int rows, const int vectors, const enum gemm_b way, vf acc[TILE_ROWS][TILE_VECTORS],
                                 const struct heed_gemm_tile *tile, const struct gemm_at *at, struct gemm_fetch *fetch) {
     struct tile_b b = tile_b_begin(tile->b + at->column, tile->ldb);
@@ -234,6 +236,11 @@ INLINE struct gemm_at gemm_begin(const struct heed_gemm_tile *tile) {
     return (struct gemm_at){tile->tiles, tile->a, tile->acc ? tile->acc : zeros, tile->acc ? tile->ldacc : 0, tile->c, 0};
 }
 
+/* From the a of a tile to that of the tile below. */
+INLINE int64_t gemm_a_step(const int rows, const bool strip, const struct heed_gemm_tile *tile) {
+    return strip ? TILE_ROWS * tile->k : rows * tile->lda;
+}
+
 /* To the next tile: beside this one, whose rows of a are in L1, or below the first of them.  A call for each tile costs AVX2 150
  * cycles, 5 to 8 % of a product (Zen 3). */
 INLINE void gemm_advance(const int rows, const int vectors, const bool strip, const struct heed_gemm_tile *tile,
@@ -244,7 +251,7 @@ INLINE void gemm_advance(const int rows, const int vectors, const bool strip, co
             return;
         at->column = 0;
     }
-    at->a += strip ? TILE_ROWS * tile->k : rows * tile->lda;
+    at->a += gemm_a_step(rows, strip, tile);
     at->acc += rows * at->ldacc;
     at->c += rows * tile->ldc;
     at->left--;

@@ -63,8 +63,8 @@ static const struct heed_dots dots = {
     {                                                                                                                              \
         .name = table_name, .requires = table_requires, .lanes = VF_LANES, .tile_rows = TILE_ROWS, .tile_columns = TILE_COLUMNS,   \
         .pack = pack, .pack_blocks = pack_blocks, .unpack_blocks = unpack_blocks, .unpack_words = unpack_words,                    \
-        .pack_transposed = pack_transposed, .pack_strips = pack_strips, .store_keys = store_keys, .pair_queries = pair_queries,    \
-        .pair_rows = pair_rows, .gemm_tile = gemm_tile, .dots = table_dots, .pairs = table_pairs,                                  \
+        .pack_transposed = pack_transposed, .pack_strips = GEMM_IS_WIDE ? NULL : pack_strips, .store_keys = store_keys,            \
+        .pair_queries = pair_queries, .pair_rows = pair_rows, .gemm_tile = gemm_tile, .dots = table_dots, .pairs = table_pairs,    \
         .finish_products = finish_products, .gemm_small = gemm_small, .score_panel = score_panel, .exp_rows = exp_rows,            \
         .merge_rows = merge_rows, .value_rows = value_rows, .softmax_values = softmax_values, .thin_product = thin_product,        \
         .thin_product_transposed = thin_product_transposed, .thin_blocks = thin_blocks, .softcap_row = softcap_row,                \
