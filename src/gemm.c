@@ -2,28 +2,43 @@
 #include "cpu.h"
 #include "dispatch.h"
 #include "gemm_dots.h"
+#include "gemm_i8.h"
 #include "gemm_plan.h"
 #include "gemm_small.h"
 #include "workspace.h"
 
-/* One of the two plans, made once: it takes a twelfth of the time of 16 x 16 x 16 pairs. */
+/* One of the plans, made once: it takes a twelfth of the time of 16 x 16 x 16 pairs. */
 struct gemm_way {
-    bool of_dots;
+    enum { TILES, DOTS, I8 } is;
     struct gemm_run tiles;
     struct dots_run dots;
+    struct i8_run i8;
 };
 
 static void plan_way(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                      const struct heed_kernels *kernels, struct gemm_way *way) {
-    way->of_dots = request->compute == HEED_COMPUTE_BF16_AMX && heed_gemm_reads_ab(request);
-    if (way->of_dots)
+    const bool reads_ab = heed_gemm_reads_ab(request);
+    way->is = reads_ab && request->compute == HEED_COMPUTE_BF16_AMX ? DOTS
+              : reads_ab && request->compute == HEED_COMPUTE_I8     ? I8
+                                                                    : TILES;
+    if (way->is == DOTS)
         way->dots = heed_gemm_dots_plan(request, epilogue, exec, kernels);
+    else if (way->is == I8)
+        way->i8 = heed_gemm_i8_plan(request, epilogue, exec, kernels);
     else
         way->tiles = heed_gemm_plan(request, epilogue, exec, kernels);
 }
 
 static int64_t workspace_floats(const struct gemm_way *way) {
-    return way->of_dots ? heed_gemm_dots_floats(&way->dots) : workspace_product(way->tiles.workers, way->tiles.worker_floats);
+    return way->is == DOTS ? heed_gemm_dots_floats(&way->dots)
+           : way->is == I8 ? heed_gemm_i8_floats(&way->i8)
+                           : workspace_product(way->tiles.workers, way->tiles.worker_floats);
+}
+
+static enum heed_status run_way(struct gemm_way *way, float *workspace) {
+    return way->is == DOTS ? heed_gemm_dots(&way->dots, workspace)
+           : way->is == I8 ? heed_gemm_i8(&way->i8, workspace)
+                           : heed_gemm_tiles(&way->tiles, workspace);
 }
 
 enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct heed_epilogue *epilogue,
@@ -43,7 +58,7 @@ enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct hee
     if (status)
         return status;
     const uint64_t callers = heed_fp_begin();
-    status = way.of_dots ? heed_gemm_dots(&way.dots, workspace.data) : heed_gemm_tiles(&way.tiles, workspace.data);
+    status = run_way(&way, workspace.data);
     heed_fp_end(callers);
     workspace_close(&workspace);
     return status;

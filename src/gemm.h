@@ -1,6 +1,7 @@
 /* Matrix products from request to result: validate (gemm_check.c), choose a way (gemm.c), plan (gemm_plan.c) and run: tiles
- * (gemm_tiles.c), few rows (gemm_thin.c), dots (gemm_dots.c), small ones without a plan (gemm_small.c); the first factor
- * (gemm_a.c) and the second (gemm_b.c), what becomes of products (gemm_finish.c).  heed_linear is one with an epilogue. */
+ * (gemm_tiles.c), few rows (gemm_thin.c), dots (gemm_dots.c), bytes (gemm_i8.c), small ones without a plan (gemm_small.c); the
+ * first factor (gemm_a.c) and the second (gemm_b.c), what becomes of products (gemm_finish.c).  heed_linear is one with an
+ * epilogue. */
 #ifndef HEED_GEMM_H
 #define HEED_GEMM_H
 
@@ -50,7 +51,9 @@ static inline bool heed_gemm_reads_ab(const struct heed_gemm *request) {
 }
 
 /* Whether factors become bf16, and what is below 2^-126 becomes 0. */
-static inline bool heed_gemm_rounds(const struct heed_gemm *request) { return request->compute != HEED_COMPUTE_F32; }
+static inline bool heed_gemm_rounds(const struct heed_gemm *request) {
+    return request->compute == HEED_COMPUTE_BF16 || request->compute == HEED_COMPUTE_BF16_AMX;
+}
 
 enum {
     HEED_GEMM_FEW_ROWS = 12,      /* up to so many, a product waits for b */

@@ -48,9 +48,12 @@ static enum heed_status check_types(const struct heed_gemm *request, const struc
     if (check_type(names->a_type, request->a_type, is_of_floats(request->a_type), "HEED_F32, HEED_BF16 or HEED_F16") ||
         check_type(names->c_type, request->c_type, is_of_floats(request->c_type), "HEED_F32, HEED_BF16 or HEED_F16"))
         return HEED_INVALID_ARGUMENT;
-    if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16_AMX))
+    if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_I8) || check_b_type(request, names))
         return HEED_INVALID_ARGUMENT;
-    return check_b_type(request, names);
+    if (request->compute == HEED_COMPUTE_I8 && !type_has_blocks(request->b_type))
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %s, must be q8_0 or q4_0 with compute HEED_COMPUTE_I8", names->b_type,
+                         type_name(request->b_type));
+    return HEED_OK;
 }
 
 static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,

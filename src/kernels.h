@@ -226,6 +226,30 @@ struct heed_thin_blocks {
     bool fetch_once, raises;
 };
 
+/* TYPE_BLOCK elements of a row for products in HEED_COMPUTE_I8: they are q * scale. */
+struct heed_i8_block {
+    int8_t q[TYPE_BLOCK];
+    float scale;
+    float minus_8; /* -8 times the sum of q: integers of q4_0 are stored 8 too large */
+};
+
+/* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns;
+ * the other elements of c, up to HEED_PANEL, its leading dimension, become anything.  lda counts blocks.  b and what is fetched:
+ * as heed_thin_blocks has them, but no bytes. */
+struct heed_i8_product {
+    int rows, columns;
+    int64_t k;
+    const struct heed_i8_block *a;
+    int64_t lda;
+    enum heed_type type;
+    const void *packed;
+    const void *b;
+    int64_t ldb;
+    const void *next;
+    float *c;
+    bool fetch_once;
+};
+
 /* Elements of rows, of floats or of 16 bits; data may be NULL where there need be none. */
 struct heed_source {
     const void *data;
@@ -407,6 +431,9 @@ struct heed_kernels {
     void (*thin_product)(const struct heed_thin_product *product);
     void (*thin_product_transposed)(const struct heed_thin_product *product);
     void (*thin_blocks)(const struct heed_thin_blocks *product);
+    /* y[i] of x[32 i] and so on, of floats of 32 or 16 bits, by the rule of bytes in src/arithmetic.md. */
+    void (*i8_row)(const void *x, enum heed_type type, int64_t blocks, struct heed_i8_block *y);
+    void (*i8_product)(const struct heed_i8_product *product);
 
     /* Terms of a score: x[i] = cap * tanh(x[i] * (1 / cap)); x[i] += y[i]; x[i] = fma(-slope, |distance - (first + i)|, x[i]).
      * Where y[i] is -inf, x[i] becomes -inf, NaN too. */

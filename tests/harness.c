@@ -55,8 +55,10 @@ void describe(const char *kernel, const char *isa, const char *format, ...) {
 }
 
 const char *compute_name(enum heed_compute compute) {
-    static const char *const names[] = {
-        [HEED_COMPUTE_F32] = "", [HEED_COMPUTE_BF16] = " in pairs", [HEED_COMPUTE_BF16_AMX] = " as AMX"};
+    static const char *const names[] = {[HEED_COMPUTE_F32] = "",
+                                        [HEED_COMPUTE_BF16] = " in pairs",
+                                        [HEED_COMPUTE_BF16_AMX] = " as AMX",
+                                        [HEED_COMPUTE_I8] = " as i8"};
     return names[compute];
 }
 

@@ -99,7 +99,9 @@ START_TEST(test_api_gemm) {
     REFUSED(gemm, r.lda = INT64_MAX, "a", "9223372036854775807");
     REFUSED(gemm, (r.k = INT64_MAX / 4, r.lda = INT64_MAX / 4), "a", "2305843009213693951");
     REFUSED(gemm, (r.packed_b = memory, r.k = INT64_MAX / 64, r.lda = INT64_MAX / 64), "", "");
-    REFUSED(gemm, r.compute = (enum heed_compute)3, "compute", "3");
+    REFUSED(gemm, r.compute = (enum heed_compute)4, "compute", "4");
+    REFUSED(gemm, r.compute = HEED_COMPUTE_I8, "b_type", "f32");
+    REFUSED(gemm, (r.compute = HEED_COMPUTE_I8, r.b_type = HEED_I8), "b_type", "i8");
     REFUSED(gemm, memset(&r.compute, 0xff, sizeof r.compute), "compute", "-1");
     REFUSED(gemm, r.a_type = (enum heed_type)99, "a_type", "99");
     REFUSED(gemm, r.b_type = (enum heed_type)99, "b_type", "99");
@@ -285,8 +287,9 @@ START_TEST(test_api_out_of_memory) {
     struct heed_gemm g = {.m = 1, .n = 1, .transpose_b = true, .alpha = 1, .a_type = HEED_BF16, .b_type = HEED_BF16};
     g.k = g.lda = g.ldb = (int64_t)1 << 58, g.ldc = 1;
     g.a = at((uintptr_t)1 << 60), g.b = at((uintptr_t)1 << 61), g.c = at((uintptr_t)1 << 40);
-    for (enum heed_compute compute = HEED_COMPUTE_F32; compute <= HEED_COMPUTE_BF16_AMX; compute++) {
+    for (enum heed_compute compute = HEED_COMPUTE_F32; compute <= HEED_COMPUTE_I8; compute++) {
         g.compute = compute;
+        g.b_type = compute == HEED_COMPUTE_I8 ? HEED_Q8_0 : HEED_BF16;
         ck_assert_msg(heed_gemm(&g, NULL) == HEED_OUT_OF_MEMORY, "%s", heed_error_message());
     }
     ck_assert_ptr_nonnull(strstr(heed_error_message(), "no memory"));

@@ -53,7 +53,11 @@ void take_in(struct pass *pass, const char *name, const float *result, int64_t n
 }
 
 static const char *kind_of(enum heed_compute compute) {
-    return compute == HEED_COMPUTE_BF16 ? " bf16" : compute == HEED_COMPUTE_BF16_AMX ? " bf16 AMX" : "";
+    static const char *const kinds[] = {[HEED_COMPUTE_F32] = "",
+                                        [HEED_COMPUTE_BF16] = " bf16",
+                                        [HEED_COMPUTE_BF16_AMX] = " bf16 AMX",
+                                        [HEED_COMPUTE_I8] = " as i8"};
+    return kinds[compute];
 }
 
 static void gemm_bits(struct pass *pass, const struct heed_gemm *sizes, enum fill mode, const struct heed_exec *exec) {
@@ -75,14 +79,16 @@ static void gemm_bits(struct pass *pass, const struct heed_gemm *sizes, enum fil
 }
 
 /* Weights of bytes and blocks, packed and not. */
-static void weight_bits(struct pass *pass, enum heed_type type, int64_t m, int64_t n, int64_t k, const struct heed_exec *exec) {
+static void weight_bits(struct pass *pass, enum heed_type type, enum heed_compute compute, const int64_t shape[3],
+                        const struct heed_exec *exec) {
+    const int64_t m = shape[0], n = shape[1], k = shape[2];
     char name[128];
-    snprintf(name, sizeof name, "gemm %s/%" PRId64 "x%" PRId64 "x%" PRId64, type_name(type), m, n, k);
+    snprintf(name, sizeof name, "gemm %s%s/%" PRId64 "x%" PRId64 "x%" PRId64, type_name(type), kind_of(compute), m, n, k);
     struct rng rng = rng_fixed(name);
     float *a = new_filled(&rng, FILL_NORMAL, m * k), *c = new_floats(m * n), *scales = new_filled(&rng, FILL_NORMAL, n);
     char *b = new_weights(&rng, type, n * k, false), *packed;
     struct heed_gemm g = {.m = m, .n = n, .k = k, .alpha = 0.7f, .transpose_b = true, .a = a, .lda = k, .c = c, .ldc = n};
-    g.b_type = type, g.b = b, g.ldb = k, g.b_scales = type == HEED_I8 ? scales : NULL;
+    g.b_type = type, g.b = b, g.ldb = k, g.b_scales = type == HEED_I8 ? scales : NULL, g.compute = compute;
     packed = malloc((size_t)heed_gemm_packed_bytes(&g));
     for (int i = 0; i < 2; i++) {
         char text[160];
@@ -104,7 +110,10 @@ static void all_weight_bits(struct pass *pass, const struct heed_exec *exec) {
     static const enum heed_type types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-            weight_bits(pass, types[t], shapes[s][0], shapes[s][1], shapes[s][2], exec);
+            weight_bits(pass, types[t], HEED_COMPUTE_F32, shapes[s], exec);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t t = 1; t < sizeof types / sizeof *types; t++)
+            weight_bits(pass, types[t], HEED_COMPUTE_I8, shapes[s], exec);
 }
 
 static void all_gemm_bits(struct pass *pass, enum heed_compute compute, const struct heed_exec *exec) {

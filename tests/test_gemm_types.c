@@ -1,10 +1,11 @@
 /* heed_gemm with factors and results of all types: the bits of the same product of floats, made of the widened factors by the
  * scalar kernels and finished here, rounded to the type of c; whatever the instruction set, packed or not, in guarded memory.  And
- * of factors rounded to bf16, in pairs and as AMX has them: the bits of plain loops. */
+ * of factors rounded to bf16, in pairs and as AMX has them, and of rows rounded to bytes: the bits of plain loops. */
 #include "cache_sizes.h"
 #include "cpu.h"
 #include "gemm.h"
 #include "harness_attention.h"
+#include "i8_products.h"
 #include "internal.h"
 #include "reference/reference.h"
 #include "stored_matrix.h"
@@ -124,6 +125,17 @@ static void want_rounded(const struct product *p) {
     free(b);
 }
 
+static void want_i8(const struct product *p) {
+    const struct heed_gemm *g = &p->request;
+    const bool reads = heed_gemm_reads_ab(g);
+    for (int64_t at = 0; at < g->m * g->n; at++) {
+        const float *row = p->a + at / g->n * (g->transpose_a ? 1 : g->k);
+        const char *column = p->bytes + type_span(g->b_type, at % g->n * g->k);
+        p->want[at] = reads ? i8_chain(row, g->transpose_a ? g->m : 1, g->b_type, column, g->k / TYPE_BLOCK) : 0;
+    }
+    finish_sums(g, p->c, NULL, p->want);
+}
+
 static void want_floats(const struct product *p) {
     struct heed_gemm g = p->request;
     g.a_type = g.b_type = g.c_type = HEED_F32;
@@ -135,9 +147,17 @@ static void want_floats(const struct product *p) {
     finish_sums(&p->request, p->c, heed_gemm_reads_ab(&p->request) ? p->scales : NULL, p->want);
 }
 
+static bool rounds_to_bf16(enum heed_compute compute) { return compute == HEED_COMPUTE_BF16 || compute == HEED_COMPUTE_BF16_AMX; }
+
 static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute) {
     const enum heed_type type = any_type(rng);
-    return type == HEED_F16 && compute != HEED_COMPUTE_F32 && !f16_ignores_flushing() ? HEED_BF16 : type;
+    return type == HEED_F16 && rounds_to_bf16(compute) && !f16_ignores_flushing() ? HEED_BF16 : type;
+}
+
+static enum heed_type type_of_b(struct rng *rng, enum heed_compute compute) {
+    if (compute == HEED_COMPUTE_I8)
+        return rng_range(rng, 0, 1) ? HEED_Q8_0 : HEED_Q4_0;
+    return rng_range(rng, 0, 1) ? type_of_product(rng, compute) : weight_types[rng_range(rng, 0, 2)];
 }
 
 /* Factors and what is wanted of them. */
@@ -150,7 +170,7 @@ static void fill_product(struct rng *rng, struct product *p) {
         p->b = new_values(rng, g->b_type, g->k * g->n);
     p->c = new_values(rng, g->c_type, g->m * g->n);
     p->want = new_floats(g->m * g->n);
-    (g->compute == HEED_COMPUTE_F32 ? want_floats : want_rounded)(p);
+    (g->compute == HEED_COMPUTE_I8 ? want_i8 : rounds_to_bf16(g->compute) ? want_rounded : want_floats)(p);
 }
 
 static void free_product(struct product *p) {
@@ -162,16 +182,15 @@ static void free_product(struct product *p) {
 
 static struct product new_product(struct rng *rng) {
     static const float factors[] = {1, 1, 0, -2.5f, 0x1.555556p-2f, INFINITY, -0x1p-130f};
-    const enum heed_compute compute = (enum heed_compute)rng_range(rng, HEED_COMPUTE_F32, HEED_COMPUTE_BF16_AMX);
-    struct product p = {
-        .request = {.compute = compute,
-                    .alpha = factors[rng_range(rng, 0, 6)],
-                    .beta = factors[rng_range(rng, 0, 6)],
-                    .transpose_a = rng_range(rng, 0, 3) == 0,
-                    .transpose_b = rng_range(rng, 0, 1),
-                    .a_type = type_of_product(rng, compute),
-                    .b_type = rng_range(rng, 0, 1) ? type_of_product(rng, compute) : weight_types[rng_range(rng, 0, 2)],
-                    .c_type = type_of_product(rng, compute)}};
+    const enum heed_compute compute = (enum heed_compute)rng_range(rng, HEED_COMPUTE_F32, HEED_COMPUTE_I8);
+    struct product p = {.request = {.compute = compute,
+                                    .alpha = factors[rng_range(rng, 0, 6)],
+                                    .beta = factors[rng_range(rng, 0, 6)],
+                                    .transpose_a = rng_range(rng, 0, 3) == 0,
+                                    .transpose_b = rng_range(rng, 0, 1),
+                                    .a_type = type_of_product(rng, compute),
+                                    .b_type = type_of_b(rng, compute),
+                                    .c_type = type_of_product(rng, compute)}};
     struct heed_gemm *g = &p.request;
     choose_sizes(rng, g);
     if (type_has_blocks(g->b_type)) {
@@ -242,10 +261,16 @@ START_TEST(test_gemm_types_many_rows) {
     struct rng rng = rng_for("gemm types many rows", 0);
     struct product p = {
         .request = {.m = 530, .n = 3, .k = 8190, .alpha = 1, .b_type = HEED_BF16, .compute = HEED_COMPUTE_BF16_AMX}};
+    struct product i8 = {.request = {.m = 530, .n = 3, .k = 8192, .alpha = 1, .compute = HEED_COMPUTE_I8}};
+    i8.request.b_type = HEED_Q4_0, i8.request.transpose_b = true;
     fill_product(&rng, &p);
-    for (int i = 0; heed_kernels_usable(i); i++)
+    fill_product(&rng, &i8);
+    for (int i = 0; heed_kernels_usable(i); i++) {
         run(&p, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = i + 1}, i % 2, &rng);
+        run(&i8, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = i + 1}, i % 2, &rng);
+    }
     free_product(&p);
+    free_product(&i8);
 }
 END_TEST
 

@@ -140,10 +140,21 @@ START_TEST(test_weights_packed_layout) {
 }
 END_TEST
 
+/* With HEED_COMPUTE_I8 an element x of a becomes q s.  1 / s and x * (1 / s), which is at most 127, are rounded, so q is off by
+ * half of 1 and some U of 127; s is a share of the block's largest element. */
+static double lost_as_bytes(const struct heed_gemm *g, int64_t row, int64_t block) {
+    double largest = 0;
+    for (int64_t p = block * TYPE_BLOCK; p < (block + 1) * TYPE_BLOCK; p++)
+        largest = fmax(largest, fabs(ref_gemm_a(g, row, p)));
+    return fmax(largest / 127 * (1 + 2 * U), 0x1p-126) * (0.5 + 127 * 3 * U);
+}
+
 /* d * q, of 11 and 8 bits, is exact in a float, so that blocks have the bound of floats: gamma(k + 3), as in test_accuracy.c.
  * Integers take a product with their scale more, gamma(k + 4), which TINY of the chain is multiplied by.  Activations of 16 bits
- * are exact too. */
-static void check_error(struct rng *rng, enum heed_type type, const struct heed_exec *exec, struct accuracy *accuracy) {
+ * are exact too.  As bytes, a block is one step of the chain, of a product of scales that is rounded, and what is lost of a meets
+ * the weights, as does half of TINY of that product. */
+static void check_error(struct rng *rng, enum heed_type type, enum heed_compute compute, const struct heed_exec *exec,
+                        struct accuracy *accuracy) {
     const int64_t m = rng_range(rng, 1, 20), n = rng_range(rng, 1, 70), k = 32 * rng_range(rng, 1, 20);
     accuracy->typical = rng_range(rng, 0, 1);
     const enum fill mode = accuracy->typical ? FILL_NORMAL : (enum fill)rng_range(rng, 0, FILL_FINITE_COUNT - 1);
@@ -152,19 +163,24 @@ static void check_error(struct rng *rng, enum heed_type type, const struct heed_
     char *b = new_weights(rng, type, n * k, false);
     double *want = new_doubles(m * n);
     struct heed_gemm g = {.m = m, .n = n, .k = k, .alpha = 1.7f, .beta = -0.3f, .transpose_b = true, .a = a, .lda = k};
-    g.b_type = type, g.b = b, g.ldb = k, g.b_scales = scales;
+    g.b_type = type, g.b = b, g.ldb = k, g.b_scales = scales, g.compute = compute;
     g.c = c, g.ldc = n;
     memcpy(before, c, (size_t)(m * n) * sizeof *c);
     ref_gemm(&g, want);
-    describe("gemm", exec->isa, "%lld x %lld x %lld, %s times %s", (long long)m, (long long)n, (long long)k, fill_name(mode),
-             type_name(type));
+    describe("gemm", exec->isa, "%lld x %lld x %lld, %s times %s%s", (long long)m, (long long)n, (long long)k, fill_name(mode),
+             type_name(type), compute_name(compute));
     ck_assert_int_eq(heed_gemm(&g, exec), HEED_OK);
     for (int64_t i = 0; i < m * n; i++) {
-        double terms = fabs((double)g.beta * (double)before[i]), scale = scales ? fabs((double)scales[i % n]) : 0;
-        for (int64_t p = 0; p < k; p++)
-            terms += fabs((double)g.alpha * ref_gemm_a(&g, i / n, p) * ref_gemm_b(&g, p, i % n));
-        const double tiny = (double)(2 * k + 2) * (1 + scale) * TINY;
-        must(accuracy_add(accuracy, c[i], want[i], gamma_of(k + 3 + (scales != NULL)) * terms + tiny, terms));
+        const double scale = scales ? fabs((double)scales[i % n]) : 0;
+        double terms = fabs((double)g.beta * (double)before[i]), lost = 0;
+        for (int64_t p = 0; p < k; p++) {
+            const double weight = fabs((double)g.alpha * ref_gemm_b(&g, p, i % n));
+            const double each = compute == HEED_COMPUTE_I8 ? lost_as_bytes(&g, i / n, p / TYPE_BLOCK) : 0;
+            terms += weight * (fabs(ref_gemm_a(&g, i / n, p)) + each);
+            lost += weight * each;
+        }
+        const double tiny = (double)(2 * k + 2) * (1 + scale) * TINY * (compute == HEED_COMPUTE_I8 ? 128 * 128 : 1);
+        must(accuracy_add(accuracy, c[i], want[i], lost + gamma_of(k + 3 + (scales != NULL)) * terms + tiny, terms));
     }
     float *const all[] = {a, c, before, scales};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -174,14 +190,21 @@ static void check_error(struct rng *rng, enum heed_type type, const struct heed_
 }
 
 START_TEST(test_weights_error) {
-    static const enum heed_type types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+    static const struct {
+        enum heed_type type;
+        enum heed_compute compute;
+    } kinds[] = {{HEED_I8, HEED_COMPUTE_F32},
+                 {HEED_Q8_0, HEED_COMPUTE_F32},
+                 {HEED_Q4_0, HEED_COMPUTE_F32},
+                 {HEED_Q8_0, HEED_COMPUTE_I8},
+                 {HEED_Q4_0, HEED_COMPUTE_I8}};
     const struct heed_exec exec = {.isa = "scalar", .threads = 1};
     struct rng rng = rng_for("weights error", _i);
     struct accuracy accuracy = {0};
     char name[32];
     for (int64_t repeat = 0; repeat < test_count(60); repeat++)
-        check_error(&rng, types[_i], &exec, &accuracy);
-    snprintf(name, sizeof name, "gemm %s", type_name(types[_i]));
+        check_error(&rng, kinds[_i].type, kinds[_i].compute, &exec, &accuracy);
+    snprintf(name, sizeof name, "gemm %s%s", type_name(kinds[_i].type), compute_name(kinds[_i].compute));
     accuracy_print(&accuracy, name, exec.isa);
 }
 END_TEST
@@ -195,7 +218,7 @@ Suite *gemm_weights_suite(void) {
     tcase_add_test(tests, test_weights_known_q4_0);
     tcase_add_test(tests, test_weights_known_packed);
     tcase_add_test(tests, test_weights_packed_layout);
-    tcase_add_loop_test(tests, test_weights_error, 0, 3);
+    tcase_add_loop_test(tests, test_weights_error, 0, 5);
     suite_add_tcase(suite, tests);
     return suite;
 }

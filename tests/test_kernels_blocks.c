@@ -1,5 +1,6 @@
 /* Kernels that take weights of bytes and of blocks, of every usable table: the same as with these weights as floats, in guarded
  * memory. */
+#include "i8_products.h"
 #include "kernels_common.h"
 #include "stored.h"
 #include "weights.h"
@@ -136,6 +137,47 @@ static void check_thin_blocks(const struct heed_kernels *table, const struct pan
     free(want);
 }
 
+/* A row in blocks of bytes, `apart` elements from the next one: those of plain loops. */
+static struct heed_i8_block *new_i8_rows(const struct heed_kernels *table, const float *a, int64_t rows, int64_t k, int64_t apart) {
+    struct heed_i8_block *blocks = malloc((size_t)(rows * k / TYPE_BLOCK) * sizeof *blocks);
+    for (int64_t i = 0; i < rows; i++)
+        table->i8_row(a + i * apart, HEED_F32, k / TYPE_BLOCK, blocks + i * k / TYPE_BLOCK);
+    for (int64_t i = 0; i < rows * k / TYPE_BLOCK; i++) {
+        int q[TYPE_BLOCK], sum = 0;
+        const float scale = i8_round_block(a + i * TYPE_BLOCK / k * apart + i * TYPE_BLOCK % k, 1, q);
+        must(compare(ANY_NAN, &blocks[i].scale, &scale, 1, 1));
+        for (int p = 0; p < TYPE_BLOCK; p++) {
+            must(blocks[i].q[p] != q[p] ? "another integer" : NULL);
+            sum += q[p];
+        }
+        must(compare(SAME_BITS, &blocks[i].minus_8, &(float){(float)(-8 * sum)}, 1, 1));
+    }
+    return blocks;
+}
+
+static void check_i8_product(const struct heed_kernels *table, const struct panel *panel, bool packed, struct rng *rng) {
+    const struct columns *b = &panel->b;
+    const int64_t rows = rng_range(rng, 1, 18), apart = b->k + rng_range(rng, 0, 3);
+    const enum fill mode = rng_range(rng, 0, 2) ? FILL_NORMAL : any_fill(rng);
+    float *a = new_filled(rng, mode, rows * apart), *got = new_floats(rows * HEED_PANEL);
+    struct heed_i8_product product = {.rows = (int)rows, .columns = (int)b->columns, .k = b->k, .lda = b->k / TYPE_BLOCK};
+    describe("i8_product", table->name, "%s%s, %lld rows, %s, k %lld", type_name(b->type), packed ? " packed" : "", (long long)rows,
+             fill_name(mode), (long long)b->k);
+    struct heed_i8_block *blocks = new_i8_rows(table, a, rows, b->k, apart);
+    product.a = blocks, product.type = b->type, product.packed = packed ? panel->packed.data : NULL;
+    product.b = b->data, product.ldb = b->ld, product.next = rng_range(rng, 0, 1) ? b->data : NULL, product.c = got;
+    product.fetch_once = rng_range(rng, 0, 1);
+    table->i8_product(&product);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < b->columns; j++) {
+            const float want = i8_chain(a + i * apart, 1, b->type, b->plain + type_span(b->type, j * b->k), b->k / TYPE_BLOCK);
+            must(compare(ANY_NAN, got + i * HEED_PANEL + j, &want, 1, 1));
+        }
+    free(blocks);
+    free(a);
+    free(got);
+}
+
 static void check_blocks(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
     const int64_t k = 32 * rng_range(rng, 1, 12);
     struct panel panel = new_panel(table, rng, type, k);
@@ -145,6 +187,8 @@ static void check_blocks(const struct heed_kernels *table, enum heed_type type, 
     must_have_columns(unpacked, panel.floats, k, panel.b.columns);
     check_thin_blocks(table, &panel, true, rng);
     check_thin_blocks(table, &panel, false, rng);
+    for (int packed = 0; packed < 2 && type_has_blocks(type); packed++)
+        check_i8_product(table, &panel, packed, rng);
     free(unpacked);
     free(panel.floats);
     buffer_free(&panel.packed);

@@ -35,7 +35,8 @@ static float *new_values(struct rng *rng, enum heed_type type, int64_t n) {
 /* Where f16 has denormals flushed, as an emulator does, products in pairs have other bits. */
 static enum heed_type type_of_factor(struct rng *rng, enum heed_compute compute) {
     const enum heed_type type = any_type(rng);
-    return type == HEED_F16 && compute != HEED_COMPUTE_F32 && !f16_ignores_flushing() ? HEED_BF16 : type;
+    return type == HEED_F16 && compute != HEED_COMPUTE_F32 && compute != HEED_COMPUTE_I8 && !f16_ignores_flushing() ? HEED_BF16
+                                                                                                                    : type;
 }
 
 static void make_weights(struct rng *rng, struct layer *layer) {
@@ -101,10 +102,11 @@ static void choose_sizes(struct rng *rng, struct heed_linear *r) {
 static struct layer new_layer(struct rng *rng) {
     struct layer layer = {.over = (int)rng_range(rng, AT_GATE, AT_OUTPUT)};
     struct heed_linear *r = &layer.request;
-    r->compute =
-        rng_range(rng, 0, 1) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
+    r->compute = rng_range(rng, 0, 1) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_I8);
     r->activation = (enum heed_activation)rng_range(rng, HEED_IDENTITY, HEED_SILU);
     r->weights.type = rng_range(rng, 0, 1) ? type_of_factor(rng, r->compute) : (enum heed_type)rng_range(rng, HEED_I8, HEED_Q4_0);
+    if (r->compute == HEED_COMPUTE_I8)
+        r->weights.type = rng_range(rng, 0, 1) ? HEED_Q8_0 : HEED_Q4_0;
     choose_sizes(rng, r);
     make_weights(rng, &layer);
     for (int view = 0; view < VIEWS; view++) {

@@ -146,6 +146,29 @@ INLINE vf v_int4(vi x, const int i) {
     const uint8x16_t four = vandq_u8(vreinterpretq_u8_u32(x >> i % 2 * 4), vdupq_n_u8(15));
     return v_byte(vreinterpretq_u32_u8(vsubq_u8(four, vdupq_n_u8(8))), i / 2);
 }
+INLINE vh v_load_half_apart(const char *p, int64_t step) {
+    uint16_t lanes[VF_LANES];
+    for (int i = 0; i < VF_LANES; i++)
+        memcpy(lanes + i, p + i * step, sizeof *lanes);
+    return v_load_half(lanes);
+}
+INLINE vi v_zero_int(void) { return vdupq_n_u32(0); }
+INLINE vi v_set1_word(const int8_t *p) {
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return vdupq_n_u32(word);
+}
+INLINE vf v_float_of_int(vi x) { return vcvtq_f32_s32(vreinterpretq_s32_u32(x)); }
+/* Two products of 128 * 127 are less than 2^15. */
+INLINE vi v_dot_i8(vi acc, vi w, vi x) {
+    const int8x16_t a = vreinterpretq_s8_u32(w), b = vreinterpretq_s8_u32(x);
+    const int16x8_t pairs = vpaddq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)), vmull_high_s8(a, b));
+    return vreinterpretq_u32_s32(vpadalq_s16(vreinterpretq_s32_u32(acc), pairs));
+}
+INLINE vi v_dot_u4(vi acc, vi w, vi x) { return v_dot_i8(acc, w, x); }
+INLINE vi v_dot_u4_end(vi acc) { return acc; }
+INLINE vi v_low4(vi x) { return vandq_u32(x, vdupq_n_u32(0x0f0f0f0f)); }
+INLINE vi v_high4(vi x) { return v_low4(vshrq_n_u32(x, 4)); }
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf first = vzip1q_f32(*a, *b);

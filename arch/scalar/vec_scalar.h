@@ -124,6 +124,25 @@ INLINE vf v_bf16(vi x, const int i) { return scalar_float(i ? x & 0xffff0000 : x
 INLINE vf v_int4(vi x, const int i) { return (float)((int)(x >> 4 * i & 15) - 8) * 0x1p24f; }
 INLINE vf v_byte(vi x, const int i) { return (float)(int32_t)(x << (24 - 8 * i) & 0xff000000); }
 #include "../not_raised.h"
+INLINE vh v_load_half_apart(const char *p, int64_t step) {
+    vh x;
+    (void)step;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+INLINE vi v_zero_int(void) { return 0; }
+INLINE vi v_set1_word(const int8_t *p) { return v_load_int((const uint8_t *)p); }
+INLINE vf v_float_of_int(vi x) { return (float)(int32_t)x; }
+INLINE int scalar_byte(vi x, int i) { return (int8_t)(x >> 8 * i & 255); }
+INLINE vi v_dot_i8(vi acc, vi w, vi x) {
+    int32_t sum = (int32_t)acc;
+    UNROLL for (int i = 0; i < 4; i++) sum += scalar_byte(w, i) * scalar_byte(x, i);
+    return (vi)sum;
+}
+INLINE vi v_dot_u4(vi acc, vi w, vi x) { return v_dot_i8(acc, w, x); }
+INLINE vi v_dot_u4_end(vi acc) { return acc; }
+INLINE vi v_low4(vi x) { return x & 0x0f0f0f0f; }
+INLINE vi v_high4(vi x) { return v_low4(x >> 4); }
 INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }

@@ -166,6 +166,39 @@ INLINE vf v_int4(vi x, const int i) {
     const vi four = _mm256_and_si256(_mm256_srli_epi32(x, i % 2 * 4), _mm256_set1_epi8(15));
     return v_byte(_mm256_sub_epi8(four, _mm256_set1_epi8(8)), i / 2);
 }
+INLINE short avx2_half(const char *p) {
+    short x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+INLINE vh v_load_half_apart(const char *p, int64_t step) {
+    const char *const q = p + 4 * step;
+    return _mm_setr_epi16(avx2_half(p), avx2_half(p + step), avx2_half(p + 2 * step), avx2_half(p + 3 * step), avx2_half(q),
+                          avx2_half(q + step), avx2_half(q + 2 * step), avx2_half(q + 3 * step));
+}
+INLINE vi v_zero_int(void) { return _mm256_setzero_si256(); }
+INLINE vi v_set1_word(const int8_t *p) {
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return _mm256_set1_epi32(word);
+}
+INLINE vf v_float_of_int(vi x) { return _mm256_cvtepi32_ps(x); }
+INLINE vi avx2_sum_pairs(vi x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
+/* The instruction takes one factor without sign, so w gives its own to x.  Two products of 128 * 127 are less than 2^15.
+ * Sums as instructions: gcc 12 else adds up products in an order of its own, and keeps them on the stack. */
+INLINE vi v_dot_i8(vi acc, vi w, vi x) {
+    const vi products = avx2_sum_pairs(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)));
+    __asm__("vpaddd %1, %0, %0" : "+x"(acc) : "x"(products));
+    return acc;
+}
+/* Sums of 16 bits: 16 products of 15 * 127 are less than 2^15. */
+INLINE vi v_dot_u4(vi acc, vi w, vi x) {
+    __asm__("vpaddw %1, %0, %0" : "+x"(acc) : "x"(_mm256_maddubs_epi16(w, x)));
+    return acc;
+}
+INLINE vi v_dot_u4_end(vi acc) { return avx2_sum_pairs(acc); }
+INLINE vi v_low4(vi x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
+INLINE vi v_high4(vi x) { return v_low4(_mm256_srli_epi16(x, 4)); }
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);

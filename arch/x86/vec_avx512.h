@@ -6,6 +6,7 @@
 #include <math.h>
 #include <sleef.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -184,6 +185,42 @@ INLINE vf v_byte(vi x, const int i) {
     const __m512i to_the_top = _mm512_set4_epi32(first + 3 * next, first + 2 * next, first + next, first);
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(x, to_the_top));
 }
+INLINE short avx512_half(const char *p) {
+    short x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+INLINE __m128i avx512_halves(const char *p, int64_t step) {
+    const char *const q = p + 4 * step;
+    return _mm_setr_epi16(avx512_half(p), avx512_half(p + step), avx512_half(p + 2 * step), avx512_half(p + 3 * step),
+                          avx512_half(q), avx512_half(q + step), avx512_half(q + 2 * step), avx512_half(q + 3 * step));
+}
+INLINE vh v_load_half_apart(const char *p, int64_t step) {
+    return _mm256_set_m128i(avx512_halves(p + 8 * step, step), avx512_halves(p, step));
+}
+INLINE vi v_zero_int(void) { return _mm512_setzero_si512(); }
+INLINE vi v_set1_word(const int8_t *p) {
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return _mm512_set1_epi32(word);
+}
+INLINE vf v_float_of_int(vi x) { return _mm512_cvtepi32_ps(x); }
+INLINE vi avx512_sum_pairs(vi x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }
+/* The instructions take one factor without sign, so w gives its own to x. */
+INLINE vi avx512_signed(vi x, vi w) { return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x); }
+/* Two products of 128 * 127 are less than 2^15, and so are 16 of 15 * 127, in sums of 16 bits. */
+INLINE vi v_dot_i8(vi acc, vi w, vi x) {
+    const vi products = avx512_sum_pairs(_mm512_maddubs_epi16(_mm512_abs_epi8(w), avx512_signed(x, w)));
+    __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));
+    return acc;
+}
+INLINE vi v_dot_u4(vi acc, vi w, vi x) {
+    __asm__("vpaddw %1, %0, %0" : "+v"(acc) : "v"(_mm512_maddubs_epi16(w, x)));
+    return acc;
+}
+INLINE vi v_dot_u4_end(vi acc) { return avx512_sum_pairs(acc); }
+INLINE vi v_low4(vi x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+INLINE vi v_high4(vi x) { return v_low4(_mm512_srli_epi16(x, 4)); }
 /* A power of two, with a byte in the place of its second, which is 0: one operation, where two make a float of the byte alone. */
 INLINE vf avx512_raised(float power, __m512i x, const int i) {
     const int first = i << 8, next = 4 << 8;

@@ -38,6 +38,7 @@
 #include "kernels/score_rows.h"
 #include "kernels/rows.h"
 #include "kernels/rope.h"
+#include "kernels/i8_product.h"
 #include "kernels/norm_row.h"
 #include "kernels/activation_row.h"
 
@@ -67,12 +68,13 @@ static const struct heed_dots dots = {
         .pair_queries = pair_queries, .pair_rows = pair_rows, .gemm_tile = gemm_tile, .dots = table_dots, .pairs = table_pairs,    \
         .finish_products = finish_products, .gemm_small = gemm_small, .score_panel = score_panel, .exp_rows = exp_rows,            \
         .merge_rows = merge_rows, .value_rows = value_rows, .softmax_values = softmax_values, .thin_product = thin_product,        \
-        .thin_product_transposed = thin_product_transposed, .thin_blocks = thin_blocks, .softcap_row = softcap_row,                \
-        .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row, .hide_row = hide_row, .seal_row = seal_row,            \
-        .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows, .round_rows = round_rows, .store_row = store_row,  \
-        .scale_rows = scale_rows, .finish_rows = finish_rows, .weights_row = weights_row, .softmax_row = softmax_row,              \
-        .add_scaled = add_scaled, .norm_row = norm_row, .activation_row = activation_row, .rope = rope, .divide_row = divide_row,  \
-        .max_size = max_size, .exp2 = exp2_array, .log = log_sleef,                                                                \
+        .thin_product_transposed = thin_product_transposed, .thin_blocks = thin_blocks, .i8_row = i8_row,                          \
+        .i8_product = i8_product, .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row,  \
+        .hide_row = hide_row, .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows,        \
+        .round_rows = round_rows, .store_row = store_row, .scale_rows = scale_rows, .finish_rows = finish_rows,                    \
+        .weights_row = weights_row, .softmax_row = softmax_row, .add_scaled = add_scaled, .norm_row = norm_row,                    \
+        .activation_row = activation_row, .rope = rope, .divide_row = divide_row, .max_size = max_size, .exp2 = exp2_array,        \
+        .log = log_sleef,                                                                                                          \
     }
 
 extern const struct heed_kernels TABLE;

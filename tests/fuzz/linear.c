@@ -115,7 +115,9 @@ void fuzz_linear(struct input *in) {
     w->inputs =
         round_up(is_large(r.rows, w->outputs, w->inputs) ? w->inputs / 8 : w->inputs, type_has_blocks(w->type) ? TYPE_BLOCK : 1);
     w->outputs = is_large(r.rows, w->outputs, w->inputs) ? w->outputs / 8 : w->outputs;
-    r.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
+    r.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX, HEED_COMPUTE_I8);
+    if (r.compute == HEED_COMPUTE_I8 && !type_has_blocks(w->type))
+        r.compute = HEED_COMPUTE_F32;
     r.activation = (enum heed_activation)take_range(in, HEED_IDENTITY, HEED_SILU);
     take_weights(in, &memory, w);
     r.input = take_view(in, &memory, "input", r.rows, w->inputs);

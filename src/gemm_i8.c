@@ -1,0 +1,146 @@
+/* heed_gemm in HEED_COMPUTE_I8: rows of a become bytes once, by all workers together; then each task takes panels of b, and
+ * multiplies each with one strip of rows after another. */
+#include "gemm_i8.h"
+
+#include "cpu.h"
+#include "internal.h"
+#include "schedule.h"
+#include "types.h"
+#include "workspace.h"
+
+enum {
+    STRIP = 16, /* rows, of which a window's bytes, and sums, are in L1 beside a window of b */
+    BLOCK_FLOATS = sizeof(struct heed_i8_block) / sizeof(float),
+    A_BLOCKS = 1 << 17, /* of a in bytes at a time, 5 MiB, if that is rows enough */
+    A_ROWS_LEAST = 64,
+    TASKS_PER_WORKER = 4
+};
+/* A multiply-add of bytes takes about half of the time of one of floats. */
+static const double flops_each = 1.0;
+
+static void plan_tasks(struct i8_run *run) {
+    const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = run->workers > 1 ? run->workers * TASKS_PER_WORKER : 1;
+    run->task_columns = ceil_div(panels, wanted) * HEED_PANEL;
+    run->column_tasks = ceil_div(run->request->n, run->task_columns);
+    run->task_rows = round_up(ceil_div(run->block_rows, ceil_div(wanted, run->column_tasks)), STRIP);
+}
+
+static void plan_workspace(struct i8_run *run) {
+    const struct heed_gemm *request = run->request;
+    run->packs = !request->packed_b && request->m > STRIP;
+    run->scratch_at = STRIP * HEED_PANEL;
+    run->panel_at = run->scratch_at + (request->transpose_a ? STRIP * HEED_PANEL : 0);
+    const int64_t block_floats = HEED_PANEL * type_span(request->b_type, TYPE_BLOCK) / (int64_t)sizeof(float);
+    run->worker_floats = workspace_round(run->panel_at + (run->packs ? workspace_product(run->blocks, block_floats) : 0));
+}
+
+struct i8_run heed_gemm_i8_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
+                                const struct heed_kernels *kernels) {
+    struct i8_run run = {.request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels};
+    run.blocks = request->k / TYPE_BLOCK;
+    run.block_rows = min_i64(request->m, max_i64(A_ROWS_LEAST, A_BLOCKS / run.blocks / STRIP * STRIP));
+    const double products = (double)request->m * (double)request->n * (double)request->k;
+    const double bytes = (double)request->n * (double)type_span(request->b_type, request->k);
+    run.workers = heed_schedule_workers(exec, INT64_MAX, heed_schedule_work(flops_each * products, bytes));
+    plan_tasks(&run);
+    plan_workspace(&run);
+    return run;
+}
+
+static int64_t a_floats(const struct i8_run *run) {
+    return workspace_round(workspace_product(run->block_rows, workspace_product(run->blocks, BLOCK_FLOATS)));
+}
+
+int64_t heed_gemm_i8_floats(const struct i8_run *run) {
+    return min_i64(HEED_WORKSPACE_MOST, a_floats(run) + workspace_product(run->workers, run->worker_floats));
+}
+
+/* A transposed a, HEED_PANEL of p at a time. */
+static void load_transposed(const struct i8_run *run, int64_t row, int64_t rows, float *scratch, struct heed_i8_block *to) {
+    const struct heed_gemm *request = run->request;
+    for (int64_t p = 0; p < request->k; p += HEED_PANEL) {
+        const int64_t k = min_i64(HEED_PANEL, request->k - p);
+        run->kernels->pack_transposed(type_at(request->a_type, request->a, p * request->lda + row), request->a_type, request->lda,
+                                      rows, (int)k, scratch);
+        for (int64_t i = 0; i < rows; i++)
+            run->kernels->i8_row(scratch + i * HEED_PANEL, HEED_F32, k / TYPE_BLOCK, to + i * run->blocks + p / TYPE_BLOCK);
+    }
+}
+
+static bool load_strip(void *context, int64_t task, int worker) {
+    const struct i8_run *run = context;
+    const struct heed_gemm *request = run->request;
+    const int64_t first = task * STRIP, rows = min_i64(STRIP, run->rows - first), row = run->row + first;
+    struct heed_i8_block *to = run->a + first * run->blocks;
+    if (request->transpose_a) {
+        load_transposed(run, row, rows, run->workspace + worker * run->worker_floats + run->scratch_at, to);
+        return true;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        run->kernels->i8_row(type_at(request->a_type, request->a, (row + i) * request->lda), request->a_type, run->blocks,
+                             to + i * run->blocks);
+    return true;
+}
+
+/* A panel of b, packed or not, and what to fetch behind it; its product with a strip is `product`. */
+static void find_panel(const struct i8_run *run, int64_t column, int64_t next, float *panel, struct heed_i8_product *product) {
+    const struct heed_gemm *request = run->request;
+    product->columns = (int)min_i64(HEED_PANEL, request->n - column);
+    if (request->packed_b) {
+        product->packed = heed_gemm_packed_at(request, column, 0);
+        return;
+    }
+    product->b = heed_gemm_b_at(request, column, 0);
+    product->next = heed_gemm_b_at(request, next, 0);
+    if (run->packs) {
+        run->kernels->pack_blocks(product->b, request->b_type, request->ldb, request->k, product->columns, panel);
+        product->packed = panel;
+    }
+}
+
+/* Rows [row, end) of the block of a, with a panel. */
+static void multiply_strips(const struct i8_run *run, int64_t row, int64_t end, int64_t column, struct heed_i8_product *product) {
+    for (int64_t i = row; i < end; i += STRIP) {
+        product->rows = (int)min_i64(STRIP, end - i);
+        product->a = run->a + i * run->blocks;
+        run->kernels->i8_product(product);
+        heed_gemm_finish(run->request, run->epilogue, run->kernels,
+                         &(struct heed_gemm_sums){run->row + i, product->rows, column, product->columns, product->c, HEED_PANEL});
+    }
+}
+
+static bool multiply(void *context, int64_t task, int worker) {
+    const struct i8_run *run = context;
+    const struct heed_gemm *request = run->request;
+    float *workspace = run->workspace + worker * run->worker_floats;
+    const int64_t row = task / run->column_tasks * run->task_rows, first = task % run->column_tasks * run->task_columns;
+    const int64_t end = min_i64(request->n, first + run->task_columns);
+    for (int64_t column = first; column < end; column += HEED_PANEL) {
+        if (heed_exec_cancelled(run->exec))
+            return false;
+        struct heed_i8_product product = {.k = request->k,
+                                          .lda = run->blocks,
+                                          .type = request->b_type,
+                                          .ldb = request->ldb,
+                                          .c = workspace,
+                                          .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE};
+        find_panel(run, column, column + HEED_PANEL < end ? column + HEED_PANEL : column, workspace + run->panel_at, &product);
+        multiply_strips(run, row, min_i64(run->rows, row + run->task_rows), column, &product);
+    }
+    return true;
+}
+
+enum heed_status heed_gemm_i8(struct i8_run *run, float *workspace) {
+    const int64_t m = run->request->m;
+    enum heed_status status = HEED_OK;
+    run->a = (struct heed_i8_block *)(void *)workspace;
+    run->workspace = workspace + a_floats(run);
+    for (run->row = 0; run->row < m && status == HEED_OK; run->row += run->rows) {
+        run->rows = min_i64(run->block_rows, m - run->row);
+        const int64_t strips = ceil_div(run->rows, STRIP), row_tasks = ceil_div(run->rows, run->task_rows);
+        status = heed_schedule_run(run->exec, (int)min_i64(run->workers, strips), strips, load_strip, run);
+        if (status == HEED_OK)
+            status = heed_schedule_run(run->exec, run->workers, row_tasks * run->column_tasks, multiply, run);
+    }
+    return status;
+}
