@@ -59,7 +59,10 @@ std::string name_of(heed_type type) {
 }
 std::string name_of(Types types) {
     const std::string name = types.a == types.b ? name_of(types.a) : name_of(types.a) + "x" + name_of(types.b);
-    return name + (types.compute == HEED_COMPUTE_BF16 ? "_pairs" : types.compute == HEED_COMPUTE_BF16_AMX ? "_amx" : "");
+    return name + (types.compute == HEED_COMPUTE_BF16       ? "_pairs"
+                   : types.compute == HEED_COMPUTE_BF16_AMX ? "_amx"
+                   : types.compute == HEED_COMPUTE_I8       ? "_i8"
+                                                            : "");
 }
 
 /* Random numbers of the type in (-1, 1): a bf16 is the upper half of a float.  Bytes are any, and blocks have a scale of f16, 2^-7
@@ -89,7 +92,7 @@ class Matrix : public Buffer {
 
 /* |computed - exact| <= k u / (1 - k u) * sum |a||b| for a chain of k fused multiply-adds (Higham, Accuracy and Stability of
  * Numerical Algorithms, 2002, section 3.1); here u is 2^-24 and the factors are below 1 in size.  In bf16 each is first rounded,
- * which moves it by at most 2^-8 of it. */
+ * which moves it by at most 2^-8 of it; as bytes those of a alone are, by at most 1/254 of the largest. */
 Tolerance tolerance(int64_t k, heed_compute compute) {
     double terms = static_cast<double>(k), rounded = compute != HEED_COMPUTE_F32 ? terms / 127 : 0;
     return {1.01 * terms * terms / 16777216.0 + rounded, 0};
@@ -214,8 +217,10 @@ void add_gemm(const Plan &plan) {
                     add_shape(shape, true, types, isa, threads);
             for (const Shape &shape : plan.brief ? list(brief_weight_shapes) : list(weight_shapes))
                 for (heed_type type : weight_types)
-                    for (bool packed : {false, true})
-                        add_shape(shape, packed, {HEED_F32, type, HEED_COMPUTE_F32, true}, isa, threads);
+                    for (heed_compute compute : {HEED_COMPUTE_F32, HEED_COMPUTE_I8})
+                        for (bool packed : {false, true})
+                            if (compute == HEED_COMPUTE_F32 || has_blocks(type))
+                                add_shape(shape, packed, {HEED_F32, type, compute, true}, isa, threads);
             for (const Shape &shape : plan.brief ? list(brief_checkpoint_shapes) : list(checkpoint_shapes))
                 for (heed_type type : checkpoint_types)
                     add_shape(shape, false, {HEED_F32, type, HEED_COMPUTE_F32, true}, isa, threads);

@@ -586,13 +586,13 @@ int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const stru
  *
  * with the bits of heed_linear, heed_rope, heed_kv_append, heed_attention and heed_linear one after another, and floats between
  * them.
- * `attention` has the sizes, the options, and compute for all products.  Its query, key, value and output are the layer's own, and
- * without a cache key_tokens and key_starts too: each sequence attends to itself.  With a cache, keys and values are appended at
- * positions first, and seen then: key_tokens, key_lengths and offsets count them, so that key_tokens is positions[b] + query_tokens
- * or, where sequences differ, the largest of these, with key_lengths for each; and a causal decoder wants HEED_ALIGN_BOTTOM_RIGHT
- * or offsets, as in heed_attention.  What else it can hand out must be NULL. Rows are all tokens of a sequence after those of the
- * one before, batch * query_tokens; or query_tokens with query_starts, which then begin at 0 and end there.  output may be where
- * input is, and exactly residual; the cache is apart from all of them. */
+ * `attention` has the sizes, the options, and compute for all products, HEED_COMPUTE_I8 for those with weights alone.  Its query,
+ * key, value and output are the layer's own, and without a cache key_tokens and key_starts too: each sequence attends to itself.
+ * With a cache, keys and values are appended at positions first, and seen then: key_tokens, key_lengths and offsets count them, so
+ * that key_tokens is positions[b] + query_tokens or, where sequences differ, the largest of these, with key_lengths for each; and a
+ * causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets, as in heed_attention.  What else it can hand out must be NULL. Rows are
+ * all tokens of a sequence after those of the one before, batch * query_tokens; or query_tokens with query_starts, which then begin
+ * at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from all of them. */
 struct heed_attention_layer {
     struct heed_attention attention;
     const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */

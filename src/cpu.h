@@ -13,7 +13,10 @@ enum {
     HEED_CPU_F16C = 1 << 3,
     HEED_CPU_NEON = 1 << 4,
     HEED_CPU_AMX = 1 << 5, /* TILE and BF16 together; the process must ask for it before it is used */
-    HEED_CPU_AVX512_BF16 = 1 << 6
+    HEED_CPU_AVX512_BF16 = 1 << 6,
+    HEED_CPU_AVX512_VNNI = 1 << 7,
+    HEED_CPU_AVX_VNNI = 1 << 8,
+    HEED_CPU_DOTPROD = 1 << 9
 };
 unsigned heed_cpu_features(void);
 /* Of these, what does not pay (cpu_policy.h): tables that need it are not the first choice. */

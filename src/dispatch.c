@@ -113,3 +113,8 @@ const struct heed_dots *heed_kernels_dots(const struct heed_kernels *kernels, en
     const struct heed_dots *dots = kernels->dots;
     return dots->permitted && !dots->permitted() ? dots->otherwise->dots : dots;
 }
+
+const struct heed_i8_kernels *heed_kernels_i8(const struct heed_kernels *kernels) {
+    const struct heed_i8_kernels *better = kernels->i8->better;
+    return better && !(better->requires & ~heed_cpu_features()) ? better : kernels->i8;
+}

@@ -3,6 +3,7 @@
 #include "gemm_i8.h"
 
 #include "cpu.h"
+#include "dispatch.h"
 #include "internal.h"
 #include "schedule.h"
 #include "types.h"
@@ -27,7 +28,7 @@ static void plan_tasks(struct i8_run *run) {
 
 static void plan_workspace(struct i8_run *run) {
     const struct heed_gemm *request = run->request;
-    run->packs = !request->packed_b && request->m > STRIP;
+    run->packs = !request->packed_b && request->m > HEED_I8_ROWS;
     run->scratch_at = STRIP * HEED_PANEL;
     run->panel_at = run->scratch_at + (request->transpose_a ? STRIP * HEED_PANEL : 0);
     const int64_t block_floats = HEED_PANEL * type_span(request->b_type, TYPE_BLOCK) / (int64_t)sizeof(float);
@@ -36,7 +37,8 @@ static void plan_workspace(struct i8_run *run) {
 
 struct i8_run heed_gemm_i8_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                 const struct heed_kernels *kernels) {
-    struct i8_run run = {.request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels};
+    struct i8_run run = {
+        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .i8 = heed_kernels_i8(kernels)};
     run.blocks = request->k / TYPE_BLOCK;
     run.block_rows = min_i64(request->m, max_i64(A_ROWS_LEAST, A_BLOCKS / run.blocks / STRIP * STRIP));
     const double products = (double)request->m * (double)request->n * (double)request->k;
@@ -63,7 +65,7 @@ static void load_transposed(const struct i8_run *run, int64_t row, int64_t rows,
         run->kernels->pack_transposed(type_at(request->a_type, request->a, p * request->lda + row), request->a_type, request->lda,
                                       rows, (int)k, scratch);
         for (int64_t i = 0; i < rows; i++)
-            run->kernels->i8_row(scratch + i * HEED_PANEL, HEED_F32, k / TYPE_BLOCK, to + i * run->blocks + p / TYPE_BLOCK);
+            run->i8->row(scratch + i * HEED_PANEL, HEED_F32, k / TYPE_BLOCK, to + i * run->blocks + p / TYPE_BLOCK);
     }
 }
 
@@ -77,13 +79,13 @@ static bool load_strip(void *context, int64_t task, int worker) {
         return true;
     }
     for (int64_t i = 0; i < rows; i++)
-        run->kernels->i8_row(type_at(request->a_type, request->a, (row + i) * request->lda), request->a_type, run->blocks,
-                             to + i * run->blocks);
+        run->i8->row(type_at(request->a_type, request->a, (row + i) * request->lda), request->a_type, run->blocks,
+                     to + i * run->blocks);
     return true;
 }
 
-/* A panel of b, packed or not, and what to fetch behind it; its product with a strip is `product`. */
-static void find_panel(const struct i8_run *run, int64_t column, int64_t next, float *panel, struct heed_i8_product *product) {
+/* A panel of b, packed if it is used more than once. */
+static void find_panel(const struct i8_run *run, int64_t column, float *panel, struct heed_i8_product *product) {
     const struct heed_gemm *request = run->request;
     product->columns = (int)min_i64(HEED_PANEL, request->n - column);
     if (request->packed_b) {
@@ -91,7 +93,6 @@ static void find_panel(const struct i8_run *run, int64_t column, int64_t next, f
         return;
     }
     product->b = heed_gemm_b_at(request, column, 0);
-    product->next = heed_gemm_b_at(request, next, 0);
     if (run->packs) {
         run->kernels->pack_blocks(product->b, request->b_type, request->ldb, request->k, product->columns, panel);
         product->packed = panel;
@@ -103,7 +104,7 @@ static void multiply_strips(const struct i8_run *run, int64_t row, int64_t end, 
     for (int64_t i = row; i < end; i += STRIP) {
         product->rows = (int)min_i64(STRIP, end - i);
         product->a = run->a + i * run->blocks;
-        run->kernels->i8_product(product);
+        run->i8->product(product);
         heed_gemm_finish(run->request, run->epilogue, run->kernels,
                          &(struct heed_gemm_sums){run->row + i, product->rows, column, product->columns, product->c, HEED_PANEL});
     }
@@ -124,7 +125,7 @@ static bool multiply(void *context, int64_t task, int worker) {
                                           .ldb = request->ldb,
                                           .c = workspace,
                                           .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE};
-        find_panel(run, column, column + HEED_PANEL < end ? column + HEED_PANEL : column, workspace + run->panel_at, &product);
+        find_panel(run, column, workspace + run->panel_at, &product);
         multiply_strips(run, row, min_i64(run->rows, row + run->task_rows), column, &product);
     }
     return true;

@@ -10,8 +10,9 @@ struct i8_run {
     const struct heed_epilogue *epilogue;
     const struct heed_exec *exec;
     const struct heed_kernels *kernels;
+    const struct heed_i8_kernels *i8;
     int workers;
-    bool packs;                    /* b, a panel at a time, for more rows than a strip has */
+    bool packs;                    /* b, a panel at a time, for more than a few rows */
     int64_t blocks;                /* of a row */
     int64_t block_rows, row, rows; /* most rows of a in bytes at a time; those that are so now */
     int64_t task_rows, task_columns, column_tasks;

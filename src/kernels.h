@@ -234,8 +234,8 @@ struct heed_i8_block {
 };
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns;
- * the other elements of c, up to HEED_PANEL, its leading dimension, become anything.  lda counts blocks.  b and what is fetched:
- * as heed_thin_blocks has them, but no bytes. */
+ * the other elements of c, up to HEED_PANEL, its leading dimension, become anything.  lda counts blocks.  b is a panel that
+ * pack_blocks made, and what follows it is fetched, or, if packed is NULL, of few rows, what it is made of. */
 struct heed_i8_product {
     int rows, columns;
     int64_t k;
@@ -245,9 +245,18 @@ struct heed_i8_product {
     const void *packed;
     const void *b;
     int64_t ldb;
-    const void *next;
     float *c;
     bool fetch_once;
+};
+
+enum { HEED_I8_ROWS = 4 /* of a product with weights that are not packed */ };
+
+struct heed_i8_kernels {
+    unsigned requires;                    /* HEED_CPU_* bits beyond those of the table */
+    const struct heed_i8_kernels *better; /* where there is what these require, or NULL */
+    /* y[i] of x[32 i] and so on, of floats of 32 or 16 bits, by the rule of bytes in src/arithmetic.md. */
+    void (*row)(const void *x, enum heed_type type, int64_t blocks, struct heed_i8_block *y);
+    void (*product)(const struct heed_i8_product *product);
 };
 
 /* Elements of rows, of floats or of 16 bits; data may be NULL where there need be none. */
@@ -431,9 +440,7 @@ struct heed_kernels {
     void (*thin_product)(const struct heed_thin_product *product);
     void (*thin_product_transposed)(const struct heed_thin_product *product);
     void (*thin_blocks)(const struct heed_thin_blocks *product);
-    /* y[i] of x[32 i] and so on, of floats of 32 or 16 bits, by the rule of bytes in src/arithmetic.md. */
-    void (*i8_row)(const void *x, enum heed_type type, int64_t blocks, struct heed_i8_block *y);
-    void (*i8_product)(const struct heed_i8_product *product);
+    const struct heed_i8_kernels *i8; /* for HEED_COMPUTE_I8 */
 
     /* Terms of a score: x[i] = cap * tanh(x[i] * (1 / cap)); x[i] += y[i]; x[i] = fma(-slope, |distance - (first + i)|, x[i]).
      * Where y[i] is -inf, x[i] becomes -inf, NaN too. */

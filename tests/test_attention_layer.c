@@ -4,6 +4,7 @@
 #include "stored.h"
 #include "stored_matrix.h"
 #include "suites.h"
+#include "weights.h"
 #include "types.h"
 
 #include <stdlib.h>
@@ -22,10 +23,14 @@ struct layer {
     float *cos, *sin;               /* NULL: no rope */
 };
 
-static struct heed_weights new_layer_weights(struct rng *rng, int64_t outputs, int64_t inputs) {
+/* As bytes, weights are blocks of them. */
+static struct heed_weights new_layer_weights(struct rng *rng, enum heed_compute compute, int64_t outputs, int64_t inputs) {
+    const enum heed_type type = compute != HEED_COMPUTE_I8 ? HEED_F32 : rng_range(rng, 0, 1) ? HEED_Q8_0 : HEED_Q4_0;
     return (struct heed_weights){.outputs = outputs,
                                  .inputs = inputs,
-                                 .data = new_filled(rng, FILL_NORMAL, outputs * inputs),
+                                 .data = type == HEED_F32 ? (void *)new_filled(rng, FILL_NORMAL, outputs * inputs)
+                                                          : new_weights(rng, type, outputs * inputs, false),
+                                 .type = type,
                                  .stride = inputs,
                                  .bias = rng_range(rng, 0, 1) ? new_filled(rng, FILL_NORMAL, outputs) : NULL};
 }
@@ -38,8 +43,9 @@ static void choose_sizes(struct rng *rng, struct heed_attention *a) {
     a->value_dim = rng_range(rng, 0, 1) ? a->head_dim : rng_range(rng, 1, 20);
     a->query_tokens = rng_range(rng, 0, 5) ? rng_range(rng, 0, MOST_TOKENS) : 1;
     a->causal = rng_range(rng, 0, 1);
-    a->compute =
-        rng_range(rng, 0, 3) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
+    a->compute = rng_range(rng, 0, 2) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_I8);
+    if (a->compute == HEED_COMPUTE_I8)
+        a->value_dim = TYPE_BLOCK;
 }
 
 static void make_starts(struct rng *rng, struct layer *layer) {
@@ -146,10 +152,11 @@ static void make_want(struct layer *layer) {
         a.key = key, a.value = value;
         a.key_tokens = a.query_tokens, a.key_starts = a.query_starts;
     }
+    a.compute = a.compute == HEED_COMPUTE_I8 ? HEED_COMPUTE_F32 : a.compute;
     ck_assert_msg(heed_attention(&a, &exec) == HEED_OK, "%s", heed_error_message());
     const struct heed_linear last = {.rows = layer->rows,
                                      .weights = r->out,
-                                     .compute = a.compute,
+                                     .compute = r->attention.compute,
                                      .input = {.data = heads, .token_stride = inner},
                                      .residual = {.data = layer->residual, .token_stride = layer->columns},
                                      .output = {.data = layer->want, .token_stride = layer->columns}};
@@ -161,8 +168,9 @@ static void make_want(struct layer *layer) {
 static struct layer *new_layer(struct rng *rng) {
     struct layer *layer = calloc(1, sizeof *layer);
     struct heed_attention *a = &layer->request.attention;
-    const int64_t inputs = rng_range(rng, 0, 50);
     choose_sizes(rng, a);
+    const bool of_blocks = a->compute == HEED_COMPUTE_I8;
+    const int64_t inputs = of_blocks ? TYPE_BLOCK * rng_range(rng, 0, 3) : rng_range(rng, 0, 50);
     make_starts(rng, layer);
     if (rng_range(rng, 0, 1))
         make_cache(rng, layer);
@@ -170,8 +178,8 @@ static struct layer *new_layer(struct rng *rng) {
         make_rope(rng, layer);
     layer->columns = rng_range(rng, 0, 50);
     layer->request.qkv =
-        new_layer_weights(rng, (a->num_heads + a->num_kv_heads) * a->head_dim + a->num_kv_heads * a->value_dim, inputs);
-    layer->request.out = new_layer_weights(rng, layer->columns, a->num_heads * a->value_dim);
+        new_layer_weights(rng, a->compute, (a->num_heads + a->num_kv_heads) * a->head_dim + a->num_kv_heads * a->value_dim, inputs);
+    layer->request.out = new_layer_weights(rng, a->compute, layer->columns, a->num_heads * a->value_dim);
     layer->input = new_filled(rng, FILL_NORMAL, layer->rows * inputs);
     layer->residual = rng_range(rng, 0, 1) ? new_filled(rng, FILL_NORMAL, layer->rows * layer->columns) : NULL;
     layer->want = new_floats(layer->rows * layer->columns);

@@ -1,5 +1,9 @@
-# AArch64: NEON is part of the baseline, so no object needs a flag.
+# AArch64: NEON is part of the baseline, and needs no flag.
 NEON_FLAGS =
+DOTPROD_FLAGS = -march=armv8.2-a+dotprod
 
 ISAS-$(HAVE_NEON) += neon
+ISAS-$(HAVE_DOTPROD) += dotprod
 ARCH_SRC = arch/arm/cpu.c $(ISAS-1:%=arch/arm/%.c)
+
+$(OBJ)/arch/arm/dotprod.o: ISA_FLAGS = $(DOTPROD_FLAGS)

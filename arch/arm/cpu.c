@@ -1,4 +1,4 @@
-/* AArch64: NEON by HWCAP (with its FMA it is part of the architecture, but a kernel may hide it); FPCR. */
+/* AArch64: NEON by HWCAP (with its FMA it is part of the architecture, but a kernel may hide it), and its dot products; FPCR. */
 #include "cpu.h"
 
 #include <sys/auxv.h>
@@ -7,13 +7,23 @@
 #define HWCAP_ASIMD (1 << 1)
 #endif
 
-unsigned heed_cpu_features(void) { return HEED_CPU_FMA | (getauxval(AT_HWCAP) & HWCAP_ASIMD ? HEED_CPU_NEON : 0u); }
+#ifndef HWCAP_ASIMDDP
+#define HWCAP_ASIMDDP (1 << 20)
+#endif
+
+unsigned heed_cpu_features(void) {
+    const unsigned long words = getauxval(AT_HWCAP);
+    return HEED_CPU_FMA | (words & HWCAP_ASIMD ? HEED_CPU_NEON : 0u) | (words & HWCAP_ASIMDDP ? HEED_CPU_DOTPROD : 0u);
+}
 
 unsigned heed_cpu_costly(void) { return 0; }
 
 unsigned heed_cpu_traits(void) { return 0; }
 
-const char *heed_cpu_feature_names(void) { return heed_cpu_features() & HEED_CPU_NEON ? "neon fma" : "fma"; }
+const char *heed_cpu_feature_names(void) {
+    const unsigned features = heed_cpu_features();
+    return features & HEED_CPU_DOTPROD ? "dotprod neon fma" : features & HEED_CPU_NEON ? "neon fma" : "fma";
+}
 
 /* FPCR 0: round to nearest, no flush to zero, no traps, NaN payloads kept.  Written only where it is something else, for a write
  * holds up the arithmetic after it. */

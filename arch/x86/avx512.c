@@ -1,6 +1,13 @@
 /* The kernels for AVX-512: 24 accumulators, 4 vectors of b, 1 to 4 broadcasts of the 32 registers. */
 #include "vec_avx512.h"
 
+#include "config.h"
+#include "kernels.h"
+
+#if HEED_HAVE_AVX512VNNI
+extern const struct heed_i8_kernels heed_i8_avx512vnni;
+#define TABLE_I8 &heed_i8_avx512vnni
+#endif
 #define TILE_ROWS      6
 #define TILE_VECTORS   4
 #define TABLE          heed_kernels_avx512
@@ -9,7 +16,6 @@
 #include "kernels/table.h"
 
 /* Processors with vdpbf16ps or AMX have these too, and others of pairs, or dots. */
-#include "config.h"
 #if HEED_HAVE_AVX512BF16
 extern const struct heed_dots heed_dots_avx512bf16;
 extern const struct heed_kernels heed_kernels_avx512bf16;

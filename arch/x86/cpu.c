@@ -11,12 +11,13 @@
 /* Words of CPUID, with the features that processor and operating system offer.  CPUID traps in virtual machines, 9 us each, so it
  * is asked for as little as can be. */
 struct words {
-    unsigned eax_1 /* family and model */, ecx_1, ebx_7, edx_7, eax_7_1;
+    unsigned eax_1 /* family and model */, ecx_1, ebx_7, ecx_7, edx_7, eax_7_1;
 };
 enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };                               /* ecx_1 */
 enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* ebx_7 */
+enum { AVX512_VNNI = 1 << 11 };                                                                         /* ecx_7 */
 enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };                                                        /* edx_7 */
-enum { AVX512_BF16 = 1 << 5 };                                                                          /* eax_7_1 */
+enum { AVX_VNNI = 1 << 4, AVX512_BF16 = 1 << 5 };                                                       /* eax_7_1 */
 
 static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
 
@@ -28,8 +29,8 @@ static struct words look(void) {
     const struct cpuid_feature *leaf_1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_1);
     const struct cpuid_feature *leaf_7 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7);
     const struct cpuid_feature *leaf_7_1 = __x86_get_cpuid_feature_leaf(CPUID_INDEX_7_ECX_1);
-    return (struct words){leaf_1->cpuid_array[0], leaf_1->active_array[2], leaf_7->active_array[1], leaf_7->active_array[3],
-                          leaf_7_1->active_array[0]};
+    return (struct words){leaf_1->cpuid_array[0],  leaf_1->active_array[2], leaf_7->active_array[1],
+                          leaf_7->active_array[2], leaf_7->active_array[3], leaf_7_1->active_array[0]};
 }
 #else
 static unsigned enabled_state(void) {
@@ -48,19 +49,19 @@ static struct words look(void) {
     if (!has(state, YMM_STATE))
         return words;
     words.ecx_1 = c;
-    __cpuid_count(7, 0, a, words.ebx_7, c, words.edx_7);
+    __cpuid_count(7, 0, a, words.ebx_7, words.ecx_7, words.edx_7);
     if (!has(state, ZMM_STATE))
         words.ebx_7 &= ~(unsigned)AVX512F;
     if (!has(state, TILE_STATE))
         words.edx_7 = 0;
-    if (has(words.ebx_7, AVX512F))
+    if (a >= 1) /* leaves below 7 */
         __cpuid_count(7, 1, words.eax_7_1, b, c, d);
     return words;
 }
 #endif
 
 /* What is known of the processor, in one word. */
-enum { COSTLY_SHIFT = 8, DETECTED = 1 << 16, TRAITS_SHIFT = 17 };
+enum { COSTLY_SHIFT = 12, DETECTED = 1 << 24, TRAITS_SHIFT = 25 };
 
 /* What does not pay, which takes the brand where AVX-512 may not, and what is quicker. */
 static unsigned policy(unsigned signature, unsigned features) {
@@ -75,8 +76,9 @@ static unsigned policy(unsigned signature, unsigned features) {
 }
 
 enum {
-    AVX512_FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_AVX512 | HEED_CPU_F16C,
-    FEATURES = AVX512_FEATURES | HEED_CPU_AMX | HEED_CPU_AVX512_BF16
+    AVX2_FEATURES = HEED_CPU_FMA | HEED_CPU_AVX2 | HEED_CPU_F16C,
+    AVX512_FEATURES = AVX2_FEATURES | HEED_CPU_AVX512,
+    FEATURES = AVX512_FEATURES | HEED_CPU_AMX | HEED_CPU_AVX512_BF16 | HEED_CPU_AVX512_VNNI | HEED_CPU_AVX_VNNI
 };
 
 static unsigned detect(void) {
@@ -90,7 +92,12 @@ static unsigned detect(void) {
         features |= HEED_CPU_AVX2;
     if (has(words.ebx_7, AVX512F | AVX512DQ | AVX512BW | (unsigned)AVX512VL))
         features |= HEED_CPU_AVX512;
-    if (features == AVX512_FEATURES && has(words.eax_7_1, AVX512_BF16))
+    const bool all_of_avx512 = features == AVX512_FEATURES;
+    if (features == AVX2_FEATURES && has(words.eax_7_1, AVX_VNNI))
+        features |= HEED_CPU_AVX_VNNI;
+    if (all_of_avx512 && has(words.ecx_7, AVX512_VNNI))
+        features |= HEED_CPU_AVX512_VNNI;
+    if (all_of_avx512 && has(words.eax_7_1, AVX512_BF16))
         features |= HEED_CPU_AVX512_BF16 | (has(words.edx_7, AMX_TILE | AMX_BF16) ? HEED_CPU_AMX : 0);
     return features | policy(words.eax_1, features);
 }
@@ -128,10 +135,18 @@ const char *heed_cpu_feature_names(void) {
                                         "avx512 f16c fma",
                                         "avx512 avx2 f16c",
                                         "avx512 avx2 f16c fma"};
+    static const char *const all_of_avx512[2][3] = {
+        {"avx512 avx2 f16c fma", "avx512bf16 avx512 avx2 f16c fma", "amx avx512bf16 avx512 avx2 f16c fma"},
+        {"avx512vnni avx512 avx2 f16c fma", "avx512bf16 avx512vnni avx512 avx2 f16c fma",
+         "amx avx512bf16 avx512vnni avx512 avx2 f16c fma"}};
     const unsigned features = heed_cpu_features();
-    if (features & HEED_CPU_AMX)
-        return "amx avx512bf16 avx512 avx2 f16c fma";
-    return features & HEED_CPU_AVX512_BF16 ? "avx512bf16 avx512 avx2 f16c fma" : names[features];
+    if (features & HEED_CPU_AVX_VNNI)
+        return "avxvnni avx2 f16c fma";
+    if ((features & AVX512_FEATURES) == AVX512_FEATURES)
+        return all_of_avx512[(features & HEED_CPU_AVX512_VNNI) != 0][features & HEED_CPU_AMX           ? 2
+                                                                     : features & HEED_CPU_AVX512_BF16 ? 1
+                                                                                                       : 0];
+    return names[features];
 }
 
 /* Control bits: all exceptions masked, round to nearest, no FTZ, no DAZ; below them the flags of exceptions so far. */

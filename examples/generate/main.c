@@ -31,9 +31,12 @@ static const char usage[] =
     "  --encode           prints the numbers of the tokens of each line instead\n"
     "  --logits           prints the logits of each token instead, a line for each\n"
     "  --weights=TYPE     what weights are kept in: f32, bf16, or int8 in blocks of 32 [as MODEL has them]\n"
-    "  --prompts=KIND     computes prompts in f32, bf16 or bf16-amx, and what comes after them in f32: bf16-amx is many times as\n"
-    "                     fast on a CPU with AMX and slower on others, bf16 is faster where heed takes avx512bf16 by itself; the\n"
-    "                     text may be another one, but is the same on all CPUs [f32]\n"
+    "  --prompts=KIND     computes prompts in f32, bf16, bf16-amx or i8, and what comes after them by --steps: bf16-amx is many\n"
+    "                     times as fast on a CPU with AMX and slower on others, bf16 is faster where heed takes avx512bf16 by\n"
+    "                     itself, i8 where weights are int8 or of q8_0 or q4_0; the text may be another one, but is the same on "
+    "all\n"
+    "                     CPUs [f32]\n"
+    "  --steps=KIND       computes the tokens after prompts in f32 or i8 [f32]\n"
     "  --threads=N        [as many as the machine has]\n"
     "  --batch=N          lines that are computed together [8]; the text is the same\n"
     "  --chunk=N          tokens of prompts that are computed together [256]; the text is the same\n"
@@ -42,7 +45,7 @@ static const char usage[] =
 enum { MOST = 1 << 20 };
 
 struct options {
-    const char *model, *draft, *weights, *prompts;
+    const char *model, *draft, *weights, *prompts, *steps;
     bool ids, encode, logits;
     struct generation generation;
 };
@@ -57,13 +60,16 @@ struct output {
     struct progress progress;
 };
 
-static enum heed_compute compute_of(const char *text) {
+/* NULL: in floats. */
+static enum heed_compute compute_of(const char *option, const char *text, const char *kinds) {
     static const char *const names[] = {
-        [HEED_COMPUTE_F32] = "f32", [HEED_COMPUTE_BF16] = "bf16", [HEED_COMPUTE_BF16_AMX] = "bf16-amx"};
-    for (unsigned compute = 0; compute <= HEED_COMPUTE_BF16_AMX; compute++)
-        if (strcmp(text, names[compute]) == 0)
+        [HEED_COMPUTE_F32] = "f32", [HEED_COMPUTE_BF16] = "bf16", [HEED_COMPUTE_BF16_AMX] = "bf16-amx", [HEED_COMPUTE_I8] = "i8"};
+    for (unsigned compute = 0; text && compute <= HEED_COMPUTE_I8; compute++)
+        if (strcmp(text, names[compute]) == 0 && strstr(kinds, names[compute]))
             return compute;
-    fail("--prompts=%s: must be f32, bf16 or bf16-amx", text);
+    if (text)
+        fail("--%s=%s: must be %s", option, text, kinds);
+    return HEED_COMPUTE_F32;
 }
 
 static struct options parse(int argc, char **argv) {
@@ -83,6 +89,7 @@ static struct options parse(int argc, char **argv) {
                                      {"logits", .flag = &made.logits},
                                      {"weights", .text = &made.weights},
                                      {"prompts", .text = &made.prompts},
+                                     {"steps", .text = &made.steps},
                                      {"threads", .integer = &threads, .least = 1, .most = 1024},
                                      {"batch", .integer = &generation->slots, .least = 1, .most = 1024},
                                      {"chunk", .integer = &generation->chunk, .least = 1, .most = MOST},
@@ -90,7 +97,8 @@ static struct options parse(int argc, char **argv) {
                                      {.name = NULL}};
     made.model = read_options(argc, argv, usage, choices);
     generation->exec.threads = (int)threads;
-    generation->prompts = made.prompts ? compute_of(made.prompts) : HEED_COMPUTE_F32;
+    generation->prompts = compute_of("prompts", made.prompts, "f32, bf16, bf16-amx or i8");
+    generation->steps = compute_of("steps", made.steps, "f32 or i8");
     if (!made.draft)
         generation->proposals = 0;
     return made;

@@ -165,7 +165,8 @@ float *model_run(struct model *model, const struct batch *batch) {
     normalise(model, model->last_norm, tokens);
     const struct tensor normed = {model->normed, tokens, model->config.width, HEED_F32};
     look_up(&model->exec, &normed, batch->row, batch->rows, model->hidden);
-    linear(&model->exec, batch->rows, &model->head, model->hidden, NULL, model->logits);
+    linear_in(&model->exec, batch->compute == HEED_COMPUTE_I8 ? HEED_COMPUTE_I8 : HEED_COMPUTE_F32, batch->rows, &model->head,
+              model->hidden, NULL, model->logits);
     check_finite(&model->checkpoint, "logits", model->logits, batch->rows * model->config.vocabulary);
     return model->logits;
 }

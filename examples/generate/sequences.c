@@ -58,7 +58,7 @@ static void add(struct state *state, struct sequence *sequence, int which, int64
 
 /* Of those that both compute alike. */
 static int64_t common_tokens(const struct state *state, const struct sequence *a, const struct sequence *b) {
-    const bool alike = state->options->prompts == HEED_COMPUTE_F32;
+    const bool alike = state->options->prompts == state->options->steps;
     const int64_t most = alike ? a->count : state->prompts[a->prompt].count - 1;
     int64_t count = 0;
     while (count < most && count + 1 < b->count && a->tokens[count] == b->tokens[count])
@@ -120,7 +120,7 @@ static void distribution(struct state *state, const float *logits, float *probab
 static void propose(struct state *state) {
     const struct generation *options = state->options;
     for (int64_t k = 0; k < options->proposals; k++) {
-        start_batch(&state->batch, HEED_COMPUTE_F32);
+        start_batch(&state->batch, options->steps);
         for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
             sequence->row = NONE;
             if (is_ready(sequence) && sequence->count + k + 1 < sequence->most)
@@ -158,13 +158,13 @@ static void add_prompts(struct state *state, bool all) {
  * in another way. */
 static const float *compute(struct state *state) {
     const struct generation *options = state->options;
-    const bool alike = options->prompts == HEED_COMPUTE_F32;
+    const bool alike = options->prompts == options->steps;
     start_batch(&state->batch, options->prompts);
     add_prompts(state, alike);
     if (!alike && state->batch.sequences > 0)
         model_run(options->model, &state->batch);
     if (!alike)
-        start_batch(&state->batch, HEED_COMPUTE_F32);
+        start_batch(&state->batch, state->options->steps);
     for (struct sequence *sequence = state->slot; sequence < state->end; sequence++)
         if (is_ready(sequence) && !(alike && sequence->filling))
             add(state, sequence, MODEL, sequence->count + sequence->proposed, sequence->proposed + 1);
@@ -173,7 +173,7 @@ static const float *compute(struct state *state) {
 
 /* The draft keeps up with prompts. */
 static void follow(struct state *state) {
-    start_batch(&state->batch, HEED_COMPUTE_F32);
+    start_batch(&state->batch, state->options->steps);
     for (struct sequence *sequence = state->slot; sequence < state->end; sequence++) {
         const int64_t row = sequence->row;
         if (sequence->filling)

@@ -16,7 +16,8 @@ struct generation {
     int64_t tokens;              /* at most, for each prompt */
     int64_t slots, chunk;        /* sequences in a batch; tokens of prompts in a batch */
     int64_t proposals;           /* of the draft, for each batch */
-    enum heed_compute prompts;   /* in which the tokens of prompts are computed, but for the last ones; all others in floats */
+    enum heed_compute prompts;   /* in which the tokens of prompts are computed, but for the last ones, */
+    enum heed_compute steps;     /* and in which all others are */
     int64_t page_seed;           /* the order in which pages are handed out is drawn with it; 0: they come one after another */
     struct sampling sampling;
     struct heed_exec exec;

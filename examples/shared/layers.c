@@ -21,10 +21,17 @@ void rms_norm(const struct heed_exec *exec, int64_t rows, int64_t width, float e
                         exec));
 }
 
-static void linear_in(const struct heed_exec *exec, enum heed_compute compute, int64_t rows, const struct heed_weights *weights,
-                      const float *input, const float *residual, float *output) {
+static bool has_blocks(const struct heed_weights *weights) { return weights->type == HEED_Q8_0 || weights->type == HEED_Q4_0; }
+
+/* Weights that are not in blocks are multiplied as floats where others are as bytes. */
+static enum heed_compute compute_with(const struct heed_weights *weights, enum heed_compute compute) {
+    return compute == HEED_COMPUTE_I8 && !has_blocks(weights) ? HEED_COMPUTE_F32 : compute;
+}
+
+void linear_in(const struct heed_exec *exec, enum heed_compute compute, int64_t rows, const struct heed_weights *weights,
+               const float *input, const float *residual, float *output) {
     check(heed_linear(&(struct heed_linear){.rows = rows,
-                                            .compute = compute,
+                                            .compute = compute_with(weights, compute),
                                             .weights = *weights,
                                             .input = rows_of(input, weights->inputs),
                                             .residual = rows_of(residual, weights->outputs),
@@ -38,6 +45,7 @@ void linear(const struct heed_exec *exec, int64_t rows, const struct heed_weight
 }
 
 void attend(const struct heed_exec *exec, struct heed_attention_layer layer, const float *input, float *hidden) {
+    layer.attention.compute = compute_with(&layer.qkv, compute_with(&layer.out, layer.attention.compute));
     layer.input = rows_of(input, layer.qkv.inputs);
     layer.residual = rows_of(hidden, layer.out.outputs);
     layer.output = rows_to(hidden, layer.out.outputs);
@@ -63,7 +71,7 @@ void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_
     if (gated)
         linear_in(exec, layer->compute, rows, &layer->gate, input, NULL, wide);
     check(heed_linear(&(struct heed_linear){.rows = rows,
-                                            .compute = layer->compute,
+                                            .compute = compute_with(up, layer->compute),
                                             .weights = *up,
                                             .activation = layer->activation,
                                             .input = rows_of(input, up->inputs),

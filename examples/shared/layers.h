@@ -14,6 +14,9 @@ void rms_norm(const struct heed_exec *exec, int64_t rows, int64_t width, float e
 /* output = input weights^T + bias + residual; residual may be NULL, or output */
 void linear(const struct heed_exec *exec, int64_t rows, const struct heed_weights *weights, const float *input,
             const float *residual, float *output);
+/* The same in other numbers, HEED_COMPUTE_I8 where weights are in blocks, else in floats. */
+void linear_in(const struct heed_exec *exec, enum heed_compute compute, int64_t rows, const struct heed_weights *weights,
+               const float *input, const float *residual, float *output);
 
 /* hidden += attention(input): sets input, residual and output of the layer.  input may be hidden. */
 void attend(const struct heed_exec *exec, struct heed_attention_layer layer, const float *input, float *hidden);
@@ -25,7 +28,7 @@ bool activation_named(const char *name, enum heed_activation *activation);
 struct feed_forward {
     struct heed_weights up, gate, down; /* gate: without outputs if there is none */
     enum heed_activation activation;
-    enum heed_compute compute;
+    enum heed_compute compute; /* as in linear_in */
 };
 /* hidden += down(activation(up(input)) * gate(input)); wide is room for up's outputs.  input may be hidden. */
 void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input, float *wide,

@@ -1,15 +1,25 @@
-/* i8_rows and i8_product: rows in bytes times weights in blocks, as integers.  Contracts in src/kernels.h.
+/* Rows in bytes times weights in blocks, as integers.  Contracts in src/kernels.h, struct heed_i8_kernels.
  *
  * A word, 4 bytes of a column, meets 4 of the row in one step, where floats take a conversion and a multiply-add for each byte.
- * The sums of a block are integers, and so the same in any order; they meet the chains, which wait in L1, once in 32 elements. */
+ * The sums of a block are integers, and so the same in any order; they meet the chains, which wait in L1, once in 32 elements.
+ *
+ * I8_DOT, I8_DOT_U4, I8_DOT_U4_END: how products of words are summed, if not as v_dot_i8, v_dot_u4 and v_dot_u4_end do it;
+ * I8_RAISED, 0 or 128: what I8_RAISE adds to bytes of q8_0 for I8_DOT, whose sums are then so many times that of q too large. */
 #ifndef HEED_KERNELS_I8_PRODUCT_H
 #define HEED_KERNELS_I8_PRODUCT_H
+
+#ifndef I8_DOT
+#define I8_DOT        v_dot_i8
+#define I8_DOT_U4     v_dot_u4
+#define I8_DOT_U4_END v_dot_u4_end
+#define I8_RAISED     0
+#define I8_RAISE(w)   (w)
+#endif
 
 /* Below it 1 / scale may be infinite. */
 static const float i8_least_scale = 0x1p-126f;
 
 enum {
-    I8_ROWS = 4,
     I8_SUMS = TILE_ROWS * TILE_VECTORS > 12 ? 16 : 8, /* of integers; the rest of the registers multiply */
     I8_PANEL = HEED_PANEL / VF_LANES,
     I8_VECTORS = I8_PANEL < I8_SUMS ? I8_PANEL : I8_SUMS /* of a tile, at most */
@@ -50,25 +60,31 @@ static void i8_row(const void *x, enum heed_type type, int64_t blocks, struct he
     WITH_TYPE(type, i8_row_of(TYPE, x, blocks, y));
 }
 
-/* A window of blocks, of which `blocks` has the panel and what is fetched. */
+/* Some blocks of a panel, which stay in L1 for all rows. */
 struct i8_window {
-    struct blocks_window blocks;
+    const char *packed;
+    int64_t k;
     const struct heed_i8_block *a;
     int64_t lda;
+    float *c;
+    bool fetches, fetch_once;
 };
+
+INLINE vi i8_dot(const enum heed_type type, const int half, vi sum, vi w, vi x) {
+    return type == HEED_Q4_0 ? I8_DOT_U4(sum, half ? v_high4(w) : v_low4(w), x) : I8_DOT(sum, I8_RAISE(w), x);
+}
 
 /* The sums of a tile take in halves [from, to) of a word of each column.  A word of q4_0 has two, which meet elements TYPE_BLOCK /
  * 2 apart. */
 INLINE void i8_halves(const enum heed_type type, const int from, const int to, const int rows, const int vectors,
                       vi sums[][I8_VECTORS], const int8_t *q, int64_t row_bytes, const char *words) {
-    vi x[2][I8_ROWS];
+    vi x[2][HEED_I8_ROWS];
     UNROLL for (int half = from; half < to; half++) UNROLL for (int i = 0; i < rows; i++) x[half][i] =
         v_set1_word(q + i * row_bytes + half * TYPE_BLOCK / 2);
     UNROLL for (int v = 0; v < vectors; v++) {
         const vi w = v_load_int((const uint8_t *)words + v * VF_LANES * WORD_BYTES);
         UNROLL for (int half = from; half < to; half++) UNROLL for (int i = 0; i < rows; i++) sums[i][v] =
-            type == HEED_Q4_0 ? v_dot_u4(sums[i][v], half ? v_high4(w) : v_low4(w), x[half][i])
-                              : v_dot_i8(sums[i][v], w, x[half][i]);
+            i8_dot(type, half, sums[i][v], w, x[half][i]);
     }
 }
 
@@ -87,7 +103,10 @@ INLINE void i8_word(const enum heed_type type, const int rows, const int vectors
 
 /* A chain takes in the sum of a block, whose scale of b is d. */
 INLINE vf i8_chain(const enum heed_type type, vf chain, vi sum, const struct heed_i8_block *a, vf d) {
-    const vf products = type == HEED_Q4_0 ? v_add(v_float_of_int(v_dot_u4_end(sum)), v_set1(a->minus_8)) : v_float_of_int(sum);
+    const int raised = type == HEED_Q4_0 ? 8 : I8_RAISED;
+    vf products = v_float_of_int(type == HEED_Q4_0 ? I8_DOT_U4_END(sum) : sum);
+    if (raised > 0)
+        products = v_add(products, v_set1(a->minus_8 * (float)(raised / 8)));
     return v_fma(products, v_mul(v_set1(a->scale), d), chain);
 }
 
@@ -105,19 +124,20 @@ INLINE void i8_block_end(const enum heed_type type, const int rows, const int ve
 
 /* c of rows x vectors, columns from j on. */
 INLINE void i8_body(const enum heed_type type, const int rows, const int vectors, const struct i8_window *window, int j) {
-    const char *block = window->blocks.packed;
+    const char *block = window->packed;
     const struct heed_i8_block *a = window->a;
     const int64_t row_bytes = window->lda * (int64_t)sizeof *a;
-    NO_UNROLL for (int64_t p = 0; p < window->blocks.k; block += HEED_PANEL * block_bytes(type)) {
+    NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
         const char *words = block + HEED_PANEL * scale_bytes(type) + j * WORD_BYTES;
         const char *const end = words + block_words(type) * WORDS_BYTES;
         const int8_t *q = a->q;
-        vi sums[I8_ROWS][I8_VECTORS];
+        vi sums[HEED_I8_ROWS][I8_VECTORS];
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] = v_zero_int();
         NO_UNROLL while (words < end) {
-            if (window->blocks.fetches && j == 0)
+            if (window->fetches && j == 0)
                 UNROLL for (int half = 0; half < block_halves(type); half++)
-                    fetch_ahead(type, &window->blocks, p + half * TURN_DEPTH);
+                    fetch_packed(type, window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type),
+                                 window->fetch_once);
             UNROLL for (int word = 0; word < TURN_WORDS; word++) {
                 i8_word(type, rows, vectors, sums, q, row_bytes, words);
                 words += WORDS_BYTES;
@@ -126,7 +146,7 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
             }
             p += block_halves(type) * TURN_DEPTH;
         }
-        i8_block_end(type, rows, vectors, sums, a, window->lda, (const uint16_t *)(const void *)block + j, window->blocks.c + j);
+        i8_block_end(type, rows, vectors, sums, a, window->lda, (const uint16_t *)(const void *)block + j, window->c + j);
         a++;
     }
 }
@@ -145,17 +165,30 @@ I8_SHAPES(i8_q8_0, HEED_Q8_0)
 I8_SHAPES(i8_q4_0, HEED_Q4_0)
 
 /* All rows, as evenly as may be; the first ones fetch. */
-static void i8_multiply_window(enum heed_type type, const struct i8_window *whole, const struct thin_parts *rows) {
-    static void (*const shapes[2][I8_ROWS])(const struct i8_window *) = {{i8_q8_0_1, i8_q8_0_2, i8_q8_0_3, i8_q8_0_4},
-                                                                         {i8_q4_0_1, i8_q4_0_2, i8_q4_0_3, i8_q4_0_4}};
+static void i8_multiply_window(enum heed_type type, const struct i8_window *whole, int rows) {
+    static void (*const shapes[2][HEED_I8_ROWS])(const struct i8_window *) = {{i8_q8_0_1, i8_q8_0_2, i8_q8_0_3, i8_q8_0_4},
+                                                                              {i8_q4_0_1, i8_q4_0_2, i8_q4_0_3, i8_q4_0_4}};
     struct i8_window window = *whole;
-    window.blocks.fetches = true;
-    for (int part = 0; part < rows->count; part++) {
-        const int count = thin_part(rows, part);
+    window.fetches = true;
+    for (int parts = (rows + HEED_I8_ROWS - 1) / HEED_I8_ROWS; parts > 0; parts--) {
+        const int count = (rows + parts - 1) / parts;
         shapes[type == HEED_Q4_0][count - 1](&window);
-        window.blocks.fetches = false;
+        window.fetches = false;
         window.a += count * window.lda;
-        window.blocks.c += count * HEED_PANEL;
+        window.c += count * HEED_PANEL;
+        rows -= count;
+    }
+}
+
+static void i8_panel(const struct heed_i8_product *product) {
+    const enum heed_type type = product->type;
+    struct i8_window window = {.lda = product->lda, .c = product->c, .fetch_once = product->fetch_once};
+    memset(product->c, 0, (size_t)(product->rows * HEED_PANEL) * sizeof *product->c);
+    for (int64_t start = 0; start < product->k; start += block_window(type)) {
+        window.k = min_i64(block_window(type), product->k - start);
+        window.a = product->a + start / TYPE_BLOCK;
+        window.packed = (const char *)product->packed + HEED_PANEL * type_span(type, start);
+        i8_multiply_window(type, &window, product->rows);
     }
 }
 
@@ -178,15 +211,14 @@ INLINE void i8_load_words(const struct i8_columns *at, const int bytes, vf words
     v_transpose_pieces(words);
 }
 
-/* c of some rows and these columns. */
-INLINE void i8_columns_body(const enum heed_type type, const int rows, const struct heed_i8_product *product, int j) {
-    const int64_t step = type_span(type, product->ldb);
+/* c of some rows and VF_LANES columns, `step` bytes apart. */
+INLINE void i8_columns_body(const enum heed_type type, const int rows, const struct heed_i8_product *product, const char *column,
+                            int64_t step, float *c) {
     const struct heed_i8_block *a = product->a;
-    const char *column = (const char *)product->b + j * step;
-    vf chain[I8_ROWS];
+    vf chain[HEED_I8_ROWS];
     UNROLL for (int i = 0; i < rows; i++) chain[i] = v_zero();
     NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, a++, column += block_bytes(type)) {
-        vi sums[I8_ROWS];
+        vi sums[HEED_I8_ROWS];
         struct i8_columns at = {.second = step, .third = 2 * step};
         UNROLL for (int g = 0; g * ROW_GROUP < VF_LANES; g++) at.group[g] = column + g * ROW_GROUP * step;
         UNROLL for (int i = 0; i < rows; i++) sums[i] = v_zero_int();
@@ -197,20 +229,28 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const str
                 UNROLL for (int half = 0; half < block_halves(type); half++) {
                 const vi x = v_set1_word(a[i * product->lda].q + half * TYPE_BLOCK / 2 + (word + w) * WORD_BYTES),
                          b = v_bits(words[w]);
-                sums[i] = type == HEED_Q4_0 ? v_dot_u4(sums[i], half ? v_high4(b) : v_low4(b), x) : v_dot_i8(sums[i], b, x);
+                sums[i] = i8_dot(type, half, sums[i], b, x);
             }
         }
         const vf d = v_widen_f16(v_load_half_apart(column, step));
         UNROLL for (int i = 0; i < rows; i++) chain[i] = i8_chain(type, chain[i], sums[i], a + i * product->lda, d);
     }
-    UNROLL for (int i = 0; i < rows; i++) v_store(product->c + i * HEED_PANEL + j, chain[i]);
+    UNROLL for (int i = 0; i < rows; i++) v_store(c + i * HEED_PANEL, chain[i]);
+}
+
+/* All of them, the last ones again where whole vectors of columns leave less than one.  Where there are fewer altogether, each is
+ * taken for all lanes, of which the first is right. */
+INLINE void i8_all_columns(const enum heed_type type, const int rows, const struct heed_i8_product *product) {
+    const int columns = product->columns, each = columns < VF_LANES ? 1 : VF_LANES;
+    const int64_t step = columns < VF_LANES ? 0 : type_span(type, product->ldb);
+    for (int done = 0; done < columns; done += each) {
+        const int j = smaller(done, columns - each);
+        i8_columns_body(type, rows, product, type_at(type, product->b, j * product->ldb), step, product->c + j);
+    }
 }
 
 #define I8_COLUMNS(name, type, rows)                                                                                               \
-    NOINLINE void name##_##rows(const struct heed_i8_product *product) {                                                           \
-        for (int j = 0; j < product->columns; j += VF_LANES)                                                                       \
-            i8_columns_body(type, rows, product, j);                                                                               \
-    }
+    NOINLINE void name##_##rows(const struct heed_i8_product *product) { i8_all_columns(type, rows, product); }
 I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, 1)
 I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, 2)
 I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, 3)
@@ -221,38 +261,17 @@ I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 3)
 I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 4)
 
 static void i8_columns(const struct heed_i8_product *product) {
-    static void (*const shapes[2][I8_ROWS])(const struct heed_i8_product *) = {
+    static void (*const shapes[2][HEED_I8_ROWS])(const struct heed_i8_product *) = {
         {i8_columns_q8_0_1, i8_columns_q8_0_2, i8_columns_q8_0_3, i8_columns_q8_0_4},
         {i8_columns_q4_0_1, i8_columns_q4_0_2, i8_columns_q4_0_3, i8_columns_q4_0_4}};
     shapes[product->type == HEED_Q4_0][product->rows - 1](product);
 }
 
-static void i8_windows(const struct heed_i8_product *product) {
-    float packed[WINDOW_FLOATS] __attribute__((aligned(64)));
-    const enum heed_type type = product->type;
-    const struct thin_parts rows = thin_parts_of(product->rows, I8_ROWS);
-    struct i8_window window = {
-        .blocks = {.step = type_span(type, product->ldb), .c = product->c, .fetch_once = product->fetch_once}, .lda = product->lda};
-    memset(product->c, 0, (size_t)(product->rows * HEED_PANEL) * sizeof *product->c);
-    for (int64_t start = 0; start < product->k; start += block_window(type)) {
-        window.blocks.k = min_i64(block_window(type), product->k - start);
-        window.a = product->a + start / TYPE_BLOCK;
-        if (product->packed) {
-            window.blocks.packed = (const char *)product->packed + HEED_PANEL * type_span(type, start);
-        } else {
-            const char *columns = type_at(type, product->b, start), *const next = product->next ? product->next : columns;
-            pack_blocks(columns, type, product->ldb, window.blocks.k, product->columns, packed);
-            window.blocks.packed = (const char *)packed;
-            window.blocks.next = start + window.blocks.k < product->k ? type_at(type, columns, window.blocks.k) : next;
-        }
-        i8_multiply_window(type, &window, &rows);
-    }
-}
-
-/* Few rows and whole vectors of columns: some columns at a time, along k, for prefetchers follow few streams. */
+/* Packed, b is read as it lies; else some columns at a time, along k, for prefetchers follow few streams: one row times 4096 x 4096
+ * of q8_0 takes 0.65 of the time that windows of all columns through L1 take (Zen 3). */
 static void i8_product(const struct heed_i8_product *product) {
-    if (product->packed || product->rows > I8_ROWS || product->columns % VF_LANES)
-        i8_windows(product);
+    if (product->packed)
+        i8_panel(product);
     else
         i8_columns(product);
 }

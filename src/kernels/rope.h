@@ -1,5 +1,4 @@
-/* Keys and values on their way into a cache: rotary embedding, scales of channels, and how large they are.  Contracts in
- * src/kernels.h. */
+/* Keys and values on their way into a cache: rotary embedding, and scales of channels.  Contracts in src/kernels.h. */
 #ifndef HEED_KERNELS_ROPE_H
 #define HEED_KERNELS_ROPE_H
 
@@ -16,25 +15,6 @@ static void rope(const float *a, const float *b, const float *cos, const float *
 static void divide_row(float *x, int64_t n, const float *y) {
     for (int64_t i = 0; i < n; i += VF_LANES)
         v_store_n(x + i, v_div(v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
-}
-
-/* 0 * x is NaN where x is not finite, and no maximum need keep it. */
-INLINE void take_size(vf y, vf *max, vf *nan) {
-    *max = v_max(v_max(y, v_mul(y, v_set1(-1.0f))), *max);
-    *nan = v_fma(y, v_zero(), *nan);
-}
-
-/* Four chains at a time, which else wait for their latency. */
-static float max_size(const float *x, int64_t n) {
-    enum { CHAINS = 4 };
-    vf max[CHAINS], nan[CHAINS];
-    UNROLL for (int v = 0; v < CHAINS; v++) max[v] = nan[v] = v_zero();
-    for (; n >= CHAINS * VF_LANES; x += CHAINS * VF_LANES, n -= CHAINS * VF_LANES)
-        UNROLL for (int v = 0; v < CHAINS; v++) take_size(v_load(x + v * VF_LANES), &max[v], &nan[v]);
-    for (; n > 0; x += VF_LANES, n -= VF_LANES)
-        take_size(v_load_n(x, n), &max[0], &nan[0]);
-    UNROLL for (int v = 1; v < CHAINS; v++) max[0] = v_max(max[v], max[0]);
-    return v_any_nan(nan, CHAINS) ? __builtin_nanf("") : v_hmax(max[0]);
 }
 
 #endif

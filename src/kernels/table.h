@@ -1,6 +1,7 @@
 /* All kernels of one instruction set and their table; the last line of each arch/.../<isa>.c, after its vocabulary and tile sizes.
  *
- * TILE_ROWS, TILE_VECTORS: the tile; TABLE: the table's symbol; TABLE_NAME, TABLE_REQUIRES: its name and HEED_CPU_* bits. */
+ * TILE_ROWS, TILE_VECTORS: the tile; TABLE: the table's symbol; TABLE_NAME, TABLE_REQUIRES: its name and HEED_CPU_* bits; TABLE_I8:
+ * better heed_i8_kernels that some of its processors have, if there are any. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include "kernels/pair_weight.h"
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
+#include "kernels/block_words.h"
 #include "kernels/blocks.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
@@ -38,9 +40,14 @@
 #include "kernels/score_rows.h"
 #include "kernels/rows.h"
 #include "kernels/rope.h"
+#include "kernels/max_size.h"
 #include "kernels/i8_product.h"
 #include "kernels/norm_row.h"
 #include "kernels/activation_row.h"
+
+#ifndef TABLE_I8
+#define TABLE_I8 NULL
+#endif
 
 static float log_sleef(float x) { return v_log1(x); }
 
@@ -59,6 +66,8 @@ static const struct heed_dots dots = {
     .weigh = dot_weigh,
 };
 
+static const struct heed_i8_kernels i8_kernels = {.better = TABLE_I8, .row = i8_row, .product = i8_product};
+
 /* With these dots, or others, and with pairs that are words, or none (NULL). */
 #define KERNELS(table_name, table_requires, table_dots, table_pairs)                                                               \
     {                                                                                                                              \
@@ -68,13 +77,12 @@ static const struct heed_dots dots = {
         .pair_queries = pair_queries, .pair_rows = pair_rows, .gemm_tile = gemm_tile, .dots = table_dots, .pairs = table_pairs,    \
         .finish_products = finish_products, .gemm_small = gemm_small, .score_panel = score_panel, .exp_rows = exp_rows,            \
         .merge_rows = merge_rows, .value_rows = value_rows, .softmax_values = softmax_values, .thin_product = thin_product,        \
-        .thin_product_transposed = thin_product_transposed, .thin_blocks = thin_blocks, .i8_row = i8_row,                          \
-        .i8_product = i8_product, .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row,  \
-        .hide_row = hide_row, .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows,        \
-        .round_rows = round_rows, .store_row = store_row, .scale_rows = scale_rows, .finish_rows = finish_rows,                    \
-        .weights_row = weights_row, .softmax_row = softmax_row, .add_scaled = add_scaled, .norm_row = norm_row,                    \
-        .activation_row = activation_row, .rope = rope, .divide_row = divide_row, .max_size = max_size, .exp2 = exp2_array,        \
-        .log = log_sleef,                                                                                                          \
+        .thin_product_transposed = thin_product_transposed, .thin_blocks = thin_blocks, .i8 = &i8_kernels,                         \
+        .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row, .hide_row = hide_row,      \
+        .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows, .round_rows = round_rows,    \
+        .store_row = store_row, .scale_rows = scale_rows, .finish_rows = finish_rows, .weights_row = weights_row,                  \
+        .softmax_row = softmax_row, .add_scaled = add_scaled, .norm_row = norm_row, .activation_row = activation_row,              \
+        .rope = rope, .divide_row = divide_row, .max_size = max_size, .exp2 = exp2_array, .log = log_sleef,                        \
     }
 
 extern const struct heed_kernels TABLE;

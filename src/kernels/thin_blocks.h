@@ -15,8 +15,7 @@ enum {
      * at once: with weights of all vectors in registers, sums wait on the stack (gcc 12), and q4_0 takes 1.35 times as long, two
      * rows 1.4 times.  Of one row four vectors abreast, q4_0 takes 0.91 of the time of one at a time (AVX2, Zen 3). */
     BLOCKS_BY_WORDS = TILE_ROWS * TILE_VECTORS <= 12,
-    BLOCKS_VECTORS = 8, /* of a tile, at most */
-    BLOCK_AHEAD = 4096  /* bytes, into L1; twice as far into L2, or into L1 alone */
+    BLOCKS_VECTORS = 8 /* of a tile, at most */
 };
 /* A turn, of a window of columns that are not packed. */
 INLINE int fetched_columns(const enum heed_type type) { return HEED_PANEL / (block_window(type) / TURN_DEPTH); }
@@ -32,22 +31,6 @@ struct blocks_window {
     float *c;
     bool continues, fetches, fetch_once;
 };
-
-/* As pointers without a check of where the memory ends: prefetching is no access.  Once, 8 KB ahead is best:
- * with 12 to 24 KB, q8_0 from memory takes 1.07 of the time (Zen 5). */
-INLINE void fetch_packed(const enum heed_type type, const char *at, bool once) {
-    const uintptr_t ahead = (uintptr_t)at + BLOCK_AHEAD, further = ahead + BLOCK_AHEAD;
-    const int bytes = HEED_PANEL / BLOCK_TURNS * block_bytes(type);
-    if (once) {
-        UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
-            __builtin_prefetch((const void *)(further + (uintptr_t)line), 0, 3);
-        return;
-    }
-    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
-        __builtin_prefetch((const void *)(ahead + (uintptr_t)line), 0, 3);
-        __builtin_prefetch((const void *)(further + (uintptr_t)line), 0, 2);
-    }
-}
 
 /* Each line at its last byte of the window: at the first byte, the window before had most of them.  Once: into L1, q4_0 takes 0.98
  * of the time that it takes if it goes into L2, with 1024 elements 0.75, q8_0 as long (Zen 5). */

@@ -14,7 +14,6 @@ enum {
     WINDOW_BYTES = 8192,   /* computed while as many are fetched */
     FOLLOWED_ROWS = 8,     /* of b, read side by side without fetches, */
     FOLLOWED_BYTES = 4096, /* if they are as long or longer */
-    LINE_BYTES = HEED_LINE * (int)sizeof(float),
     /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
      * with which decoding from L2 takes 10 % longer than with 4 x 3. */
     LOW_ROWS = 4,

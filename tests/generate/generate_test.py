@@ -80,14 +80,15 @@ def compare_bits(name, model, prompts, *options):
     return isas
 
 
-def compare_rounded(name, model, prompts):
-    """Prompts in bf16 give other logits, but not far from those in floats: no more than a hundredth of the largest, by and large."""
+def compare_rounded(name, model, prompts, *ways):
+    """Tokens in bf16 or in bytes give other logits, but not far from those in floats: no more than a hundredth of the largest, by
+    and large."""
     plain = rows(generate(model, prompts, "--tokens=1", "--logits"))
-    for option in "--prompts=bf16", "--prompts=bf16-amx":
-        rounded = rows(generate(model, prompts, "--tokens=1", "--logits", option))
+    for way in ways:
+        rounded = rows(generate(model, prompts, "--tokens=1", "--logits", *way))
         worst = max(difference(a, b) / max(map(abs, a)) for a, b in zip(plain, rounded))
-        assert 0 < worst < 0.1, (name, option, worst)
-        compare_bits(name, model, prompts, option)
+        assert 0 < worst < 0.1, (name, way, worst)
+        compare_bits(name, model, prompts, *way)
 
 
 def compare_drafts(model, drafts, prompts):
@@ -117,7 +118,9 @@ def compare_all(folder, recorded):
         largest = max(largest, compare_recorded(name, path, recorded[kind]))
         isas = compare_bits(name, path, prompts)
     for name in "GGUF q8_0", "safetensors bf16":
-        compare_rounded(name + ", prompts in bf16", models[name][0], prompts)
+        compare_rounded(name, models[name][0], prompts, ["--prompts=bf16"], ["--prompts=bf16-amx"])
+    for name in "GGUF q8_0", "GGUF q4_0":
+        compare_rounded(name, models[name][0], prompts, ["--prompts=i8"], ["--prompts=i8", "--steps=i8"])
     print(f"generate_test: {len(models)} tiny checkpoints have the reference's tokens; logits differ by {largest:.1e} at most")
     compare_drafts(models["GGUF f32"][0], [models["GGUF q4_0"][0], models["safetensors bf16"][0]], prompts)
     print(f"generate_test: bits are the same for all batches, chunks, threads, orders of pages, and {', '.join(isas)}; text with drafts too")

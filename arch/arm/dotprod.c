@@ -1,0 +1,26 @@
+/* HEED_COMPUTE_I8 by sdot: a step of a sum takes in 4 products, where multiplying and adding up to 32 bits take four.  All other
+ * kernels of its table are those for NEON. */
+#include "vec_neon.h"
+
+#include "cpu.h"
+#include "kernels.h"
+
+#define TILE_ROWS    6
+#define TILE_VECTORS 4
+INLINE vi dotprod_dot(vi acc, vi w, vi x) {
+    return vreinterpretq_u32_s32(vdotq_s32(vreinterpretq_s32_u32(acc), vreinterpretq_s8_u32(w), vreinterpretq_s8_u32(x)));
+}
+INLINE vi dotprod_end(vi acc) { return acc; }
+#define I8_DOT        dotprod_dot
+#define I8_DOT_U4     dotprod_dot
+#define I8_DOT_U4_END dotprod_end
+#define I8_RAISED     0
+#define I8_RAISE(w)   (w)
+#include "kernels/types.h"
+#include "kernels/tile.h"
+#include "kernels/block_words.h"
+#include "kernels/max_size.h"
+#include "kernels/i8_product.h"
+
+extern const struct heed_i8_kernels heed_i8_dotprod;
+const struct heed_i8_kernels heed_i8_dotprod = {.requires = HEED_CPU_DOTPROD, .row = i8_row, .product = i8_product};
