@@ -218,7 +218,7 @@ enum heed_compute {
                               some 16 rows that instruction is used, where it is as quick as a multiply-add of floats: Zen 4 and
                               5, and Cooper Lake */
     HEED_COMPUTE_BF16_AMX, /* the same, but summed 32 products at a time as AMX does (tdpbf16ps, same manual), which where there is
-                             one makes products some ten times as fast, and attention some five times, with more than some 16
+                             one makes products five to ten times as fast, and attention some five times, with more than some 16
                              rows, and both slower than HEED_COMPUTE_BF16 elsewhere.  The first such call asks Linux for AMX, for
                              all threads of the process */
     HEED_COMPUTE_I8 /* of heed_gemm and heed_linear with weights of HEED_Q8_0 or HEED_Q4_0: in every 32 elements along k, a is

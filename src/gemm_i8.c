@@ -124,7 +124,7 @@ static bool multiply(void *context, int64_t task, int worker) {
                                           .type = request->b_type,
                                           .ldb = request->ldb,
                                           .c = workspace,
-                                          .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE};
+                                          .fetch_once = heed_cpu_traits() & (HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_FETCHES_I8_ONCE)};
         find_panel(run, column, workspace + run->panel_at, &product);
         multiply_strips(run, row, min_i64(run->rows, row + run->task_rows), column, &product);
     }

@@ -197,8 +197,8 @@ START_TEST(test_dispatch_policy) {
         {6, 85, "Intel(R) Xeon(R) Gold 6328HL CPU @ 2.80GHz", true, true, HEED_TRAIT_RAISES_WEIGHTS},
         {6, 143, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", true, false, HEED_TRAIT_RAISES_WEIGHTS},
         {6, 207, "Intel(R) Xeon(R) Processor", true, false, HEED_TRAIT_RAISES_WEIGHTS},
-        {25, 1, "AMD EPYC 7763 64-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW},
-        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW},
+        {25, 1, "AMD EPYC 7763 64-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
+        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
         {26, 2, "AMD EPYC 9755 128-Core Processor", true, true,
          HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2},
     };

@@ -64,7 +64,7 @@ static void run_in_environment(void *pool, int count, void (*task)(void *context
 /* The functions, products and attention in all kinds of arithmetic, on fixed data, in an environment; the results go to `results`.
  */
 struct computation {
-    struct heed_gemm gemm, gemm_pairs, gemm_dots;
+    struct heed_gemm gemm, gemm_pairs, gemm_dots, gemm_i8;
     struct heed_softmax softmax;
     struct heed_norm norm;
     struct heed_attention attention, pairs, dots;
@@ -77,6 +77,7 @@ static void compute_in(int environment, const struct computation *c, const struc
     enum heed_status status = heed_gemm(&c->gemm, exec);
     status = status ? status : heed_gemm(&c->gemm_pairs, exec);
     status = status ? status : heed_gemm(&c->gemm_dots, exec);
+    status = status ? status : heed_gemm(&c->gemm_i8, exec);
     status = status ? status : heed_softmax(&c->softmax, exec);
     status = status ? status : heed_layer_norm(&c->norm, exec);
     status = status ? status : heed_attention(&c->attention, exec);
@@ -91,7 +92,7 @@ static void compute_in(int environment, const struct computation *c, const struc
 /* All the same width and depth, so that one array of values serves as any operand; SIZE is worth several threads. */
 enum { SIZE = 110, SMALL = 20 };
 
-static int64_t results_of(int64_t size) { return size * (8 * size + 3); }
+static int64_t results_of(int64_t size) { return size * (9 * size + 3); }
 
 static struct computation computation_on(const float *x, float *y, int64_t size) {
     const struct heed_input input = {x, 0, 0, size, HEED_F32};
@@ -124,6 +125,12 @@ static struct computation computation_on(const float *x, float *y, int64_t size)
     c.gemm_dots = c.gemm;
     c.gemm_dots.compute = HEED_COMPUTE_BF16_AMX;
     c.gemm_dots.c = y + size * (6 * size + 2);
+    c.gemm_i8 = c.gemm;
+    c.gemm_i8.compute = HEED_COMPUTE_I8;
+    c.gemm_i8.k = c.gemm_i8.lda = c.gemm_i8.ldb = size < TYPE_BLOCK ? TYPE_BLOCK : size / TYPE_BLOCK * TYPE_BLOCK;
+    c.gemm_i8.m = min_i64(size, size * size / c.gemm_i8.k);
+    c.gemm_i8.b_type = HEED_Q4_0, c.gemm_i8.transpose_b = true;
+    c.gemm_i8.c = y + size * (8 * size + 3);
     c.pairs = c.attention;
     c.pairs.compute = HEED_COMPUTE_BF16;
     c.pairs.output.data = y + size * (4 * size + 1);

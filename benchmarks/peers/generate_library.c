@@ -13,11 +13,11 @@ enum { CHUNK = 256 };
 struct generation {
     struct model *model;
     struct batch batch;
-    enum heed_compute prompts; /* where there is more than one token */
+    enum heed_compute prompts, steps; /* prompts: where there is more than one token */
 };
 
 EXPORT const char *generations_isa(void);
-EXPORT struct generation *generations_open(const char *path, int threads, int64_t tokens, int rounds);
+EXPORT struct generation *generations_open(const char *path, int threads, int64_t tokens, int rounds, int as_i8);
 EXPORT const float *generations_run(struct generation *generation, const int32_t *tokens, int64_t position, int64_t count);
 
 const char *generations_isa(void) {
@@ -32,12 +32,14 @@ static enum heed_compute prompts_rounded(void) {
     return strcmp(isa, "amx") == 0 ? HEED_COMPUTE_BF16_AMX : strcmp(isa, "avx512bf16") == 0 ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32;
 }
 
-/* For up to so many tokens; rounds: prompts, if that is quicker.  What is wrong with the checkpoint ends the program. */
-struct generation *generations_open(const char *path, int threads, int64_t tokens, int rounds) {
+/* For up to so many tokens; rounds: prompts, if that is quicker; as_i8: all tokens, as bytes.  What is wrong with the checkpoint
+ * ends the program. */
+struct generation *generations_open(const char *path, int threads, int64_t tokens, int rounds, int as_i8) {
     struct generation *generation = allocate(1, sizeof *generation);
     struct batch *batch = &generation->batch;
     const int64_t pages = (tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
-    generation->prompts = rounds ? prompts_rounded() : HEED_COMPUTE_F32;
+    generation->steps = as_i8 ? HEED_COMPUTE_I8 : HEED_COMPUTE_F32;
+    generation->prompts = rounds ? prompts_rounded() : generation->steps;
     generation->model = model_open(path, NULL, &(struct heed_exec){.threads = threads});
     model_make_room(generation->model, CHUNK, 1, pages, pages);
     *batch = (struct batch){.sequences = 1,
@@ -55,7 +57,7 @@ struct generation *generations_open(const char *path, int threads, int64_t token
 const float *generations_run(struct generation *generation, const int32_t *tokens, int64_t position, int64_t count) {
     struct batch *batch = &generation->batch;
     const float *logits = NULL;
-    batch->compute = count > 1 ? generation->prompts : HEED_COMPUTE_F32;
+    batch->compute = count > 1 ? generation->prompts : generation->steps;
     for (int64_t done = 0; done < count; done += batch->starts[1]) {
         const int64_t taken = count - done < CHUNK ? count - done : CHUNK;
         memcpy(batch->tokens, tokens + done, (size_t)taken * sizeof *tokens);

@@ -27,6 +27,9 @@ LEAST_COSINE = {"f32": 0.99999, "bf16": 0.998, "q8_0": 0.99, "q4_0": 0.99}
 LEAST_COSINE_OF_VARIANT = {"flash attention, f16": 0.999, "eager, bf16": 0.9}
 
 
+BLOCKS = "q8_0", "q4_0"
+
+
 class Sequence:
     """TOKENS, whose keys and values are there up to `known`."""
 
@@ -43,11 +46,11 @@ class Sequence:
 
 
 class Heed(Sequence):
-    """Prompts in bf16 where the peers round as much or more, if an instruction makes that quick."""
+    """Prompts in bf16 where the peers round as much or more, if an instruction makes that quick; or all as bytes."""
 
-    def __init__(self, library, kind, threads):
-        path, rounds = os.fsencode(generations_model.gguf(kind)), kind != "f32"
-        arguments = ctypes.c_int(threads), ctypes.c_int64(POSITIONS), ctypes.c_int(rounds)
+    def __init__(self, library, kind, threads, as_i8):
+        path, rounds = os.fsencode(generations_model.gguf(kind)), kind != "f32" and not as_i8
+        arguments = ctypes.c_int(threads), ctypes.c_int64(POSITIONS), ctypes.c_int(rounds), ctypes.c_int(as_i8)
         self._library, self._sequence = library, ctypes.c_void_p(library.generations_open(path, *arguments))
 
     def compute(self, start, end):
@@ -149,8 +152,9 @@ def race(records, names, work, sides, least):
     records.race(names, lambda: heed.run(*work), lambda: peer.run(*work), 1 - same)
 
 
-def run_kind(options, records, kind, library):
+def run_kind(options, records, kind, library, as_i8):
     group, heed = "generation" if kind == "f32" else "generation, " + kind, None
+    group += " as i8" if as_i8 else ""
     for variant, make in peers(kind, options.threads):
         wanted = [
             (work, sizes)
@@ -159,7 +163,7 @@ def run_kind(options, records, kind, library):
         ]
         if not wanted:
             continue
-        heed, peer = heed or Heed(library, kind, options.threads), make()
+        heed, peer = heed or Heed(library, kind, options.threads, as_i8), make()
         for work, sizes in wanted:
             least = min(LEAST_COSINE[kind], LEAST_COSINE_OF_VARIANT.get(variant, 1))
             race(records, {"group": group, "work": work, "variant": variant}, sizes, (heed, peer), least)
@@ -175,7 +179,8 @@ def main():
     isa, quiet = library.generations_isa().decode(), model_race.quiet_of(options.library)
     records = model_race.Records(options.records, options.threads, isa, options.short, quiet)
     for kind in generations_model.KINDS:
-        run_kind(options, records, kind, library)
+        for as_i8 in (False, True) if kind in BLOCKS else (False,):
+            run_kind(options, records, kind, library, as_i8)
 
 
 main()

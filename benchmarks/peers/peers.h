@@ -32,6 +32,7 @@ struct Shape {
     int64_t heads, kv_heads, queries, keys, head_dim, causal;
     int64_t bf16;    /* both sides store inputs and results in it: the inputs here are floats that it has */
     int64_t weights; /* of gemm_blocks: HEED_Q8_0 or HEED_Q4_0 */
+    int64_t as_i8;   /* computed by heed in HEED_COMPUTE_I8 */
     int64_t threads;
     const float *input[3];
     float *output; /* of the peer */

@@ -6,7 +6,7 @@ import sys
 import numpy
 
 GEMM, SOFTMAX, ATTENTION = range(3)
-SIZES = ("m", "n", "k", "heads", "kv_heads", "queries", "keys", "head_dim", "causal", "bf16", "weights", "threads")
+SIZES = ("m", "n", "k", "heads", "kv_heads", "queries", "keys", "head_dim", "causal", "bf16", "weights", "as_i8", "threads")
 # A call from Python costs some microseconds by itself, whatever it calls: smaller products say nothing about the kernels.
 LEAST_FLOPS = 1e6
 

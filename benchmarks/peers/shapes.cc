@@ -63,14 +63,15 @@ void add_gemm(std::vector<Shape> &works, bool bf16, bool brief) {
 
 void add_blocks(std::vector<Shape> &works, bool brief) {
     for (heed_type type : {HEED_Q8_0, HEED_Q4_0})
-        for (bool prepared : {false, true})
-            for (const int64_t *size : brief ? rows(brief_block_shapes) : rows(block_shapes)) {
-                Shape shape = {};
-                shape.kind = gemm_blocks;
-                shape.prepared = prepared;
-                shape.m = size[0], shape.n = size[1], shape.k = size[2], shape.weights = type;
-                works.push_back(shape);
-            }
+        for (bool as_i8 : {false, true})
+            for (bool prepared : {false, true})
+                for (const int64_t *size : brief ? rows(brief_block_shapes) : rows(block_shapes)) {
+                    Shape shape = {};
+                    shape.kind = gemm_blocks;
+                    shape.prepared = prepared;
+                    shape.m = size[0], shape.n = size[1], shape.k = size[2], shape.weights = type, shape.as_i8 = as_i8;
+                    works.push_back(shape);
+                }
 }
 
 } // namespace
@@ -96,7 +97,8 @@ std::string group_of(const Shape &shape) {
     if (shape.kind == gemm)
         return (shape.prepared ? "gemm packed" : "gemm plain") + type;
     if (shape.kind == gemm_blocks)
-        return std::string(shape.prepared ? "gemm packed " : "gemm plain ") + (shape.weights == HEED_Q8_0 ? "q8_0" : "q4_0");
+        return std::string(shape.prepared ? "gemm packed " : "gemm plain ") + (shape.weights == HEED_Q8_0 ? "q8_0" : "q4_0") +
+               (shape.as_i8 ? " as i8" : "");
     if (shape.kind == softmax)
         return "softmax";
     if (shape.queries == 1)

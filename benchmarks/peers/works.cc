@@ -97,6 +97,7 @@ class BlockGemm : public Product {
     explicit BlockGemm(const Shape &shape) : Product(shape, true) {
         make_blocks();
         timed_.b = blocks_.get(), timed_.b_type = static_cast<heed_type>(shape.weights);
+        timed_.compute = shape.as_i8 ? HEED_COMPUTE_I8 : HEED_COMPUTE_F32;
         shape_.input[1] = blocks_.get();
         pack();
     }

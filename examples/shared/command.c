@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_OPTIONS = 16, FIRST = 256 }; /* FIRST: of the numbers of options, which are no characters */
+enum { MOST_OPTIONS = 32, FIRST = 256 }; /* FIRST: of the numbers of options, which are no characters */
 
 static void read_integer(const struct choice *choice, const char *text) {
     char *end;
