@@ -235,7 +235,7 @@ struct heed_i8_block {
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns;
  * the other elements of c, up to HEED_PANEL, its leading dimension, become anything.  lda counts blocks.  b is a panel that
- * pack_blocks made, and what follows it is fetched, or, if packed is NULL, of few rows, what it is made of. */
+ * pack_blocks made, and what follows it is fetched, or, if packed is NULL, what it is made of. */
 struct heed_i8_product {
     int rows, columns;
     int64_t k;
@@ -248,8 +248,6 @@ struct heed_i8_product {
     float *c;
     bool fetch_once;
 };
-
-enum { HEED_I8_ROWS = 4 /* of a product with weights that are not packed */ };
 
 struct heed_i8_kernels {
     unsigned requires;                    /* HEED_CPU_* bits beyond those of the table */

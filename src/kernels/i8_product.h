@@ -20,6 +20,7 @@
 static const float i8_least_scale = 0x1p-126f;
 
 enum {
+    I8_ROWS = 4,                                      /* of a tile, at most */
     I8_SUMS = TILE_ROWS * TILE_VECTORS > 12 ? 16 : 8, /* of integers; the rest of the registers multiply */
     I8_PANEL = HEED_PANEL / VF_LANES,
     I8_VECTORS = I8_PANEL < I8_SUMS ? I8_PANEL : I8_SUMS /* of a tile, at most */
@@ -78,7 +79,7 @@ INLINE vi i8_dot(const enum heed_type type, const int half, vi sum, vi w, vi x) 
  * 2 apart. */
 INLINE void i8_halves(const enum heed_type type, const int from, const int to, const int rows, const int vectors,
                       vi sums[][I8_VECTORS], const int8_t *q, int64_t row_bytes, const char *words) {
-    vi x[2][HEED_I8_ROWS];
+    vi x[2][I8_ROWS];
     UNROLL for (int half = from; half < to; half++) UNROLL for (int i = 0; i < rows; i++) x[half][i] =
         v_set1_word(q + i * row_bytes + half * TYPE_BLOCK / 2);
     UNROLL for (int v = 0; v < vectors; v++) {
@@ -131,7 +132,7 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
         const char *words = block + HEED_PANEL * scale_bytes(type) + j * WORD_BYTES;
         const char *const end = words + block_words(type) * WORDS_BYTES;
         const int8_t *q = a->q;
-        vi sums[HEED_I8_ROWS][I8_VECTORS];
+        vi sums[I8_ROWS][I8_VECTORS];
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] = v_zero_int();
         NO_UNROLL while (words < end) {
             if (window->fetches && j == 0)
@@ -164,19 +165,24 @@ INLINE int i8_vectors(const int rows) {
 I8_SHAPES(i8_q8_0, HEED_Q8_0)
 I8_SHAPES(i8_q4_0, HEED_Q4_0)
 
-/* All rows, as evenly as may be; the first ones fetch. */
+/* The first of the parts that so many rows are cut into, as evenly as may be. */
+INLINE int i8_part(int rows) {
+    const int parts = (rows + I8_ROWS - 1) / I8_ROWS;
+    return (rows + parts - 1) / parts;
+}
+
+/* All rows; the first ones fetch. */
 static void i8_multiply_window(enum heed_type type, const struct i8_window *whole, int rows) {
-    static void (*const shapes[2][HEED_I8_ROWS])(const struct i8_window *) = {{i8_q8_0_1, i8_q8_0_2, i8_q8_0_3, i8_q8_0_4},
-                                                                              {i8_q4_0_1, i8_q4_0_2, i8_q4_0_3, i8_q4_0_4}};
+    static void (*const shapes[2][I8_ROWS])(const struct i8_window *) = {{i8_q8_0_1, i8_q8_0_2, i8_q8_0_3, i8_q8_0_4},
+                                                                         {i8_q4_0_1, i8_q4_0_2, i8_q4_0_3, i8_q4_0_4}};
     struct i8_window window = *whole;
     window.fetches = true;
-    for (int parts = (rows + HEED_I8_ROWS - 1) / HEED_I8_ROWS; parts > 0; parts--) {
-        const int count = (rows + parts - 1) / parts;
+    for (int count; rows > 0; rows -= count) {
+        count = i8_part(rows);
         shapes[type == HEED_Q4_0][count - 1](&window);
         window.fetches = false;
         window.a += count * window.lda;
         window.c += count * HEED_PANEL;
-        rows -= count;
     }
 }
 
@@ -215,10 +221,10 @@ INLINE void i8_load_words(const struct i8_columns *at, const int bytes, vf words
 INLINE void i8_columns_body(const enum heed_type type, const int rows, const struct heed_i8_product *product, const char *column,
                             int64_t step, float *c) {
     const struct heed_i8_block *a = product->a;
-    vf chain[HEED_I8_ROWS];
+    vf chain[I8_ROWS];
     UNROLL for (int i = 0; i < rows; i++) chain[i] = v_zero();
     NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, a++, column += block_bytes(type)) {
-        vi sums[HEED_I8_ROWS];
+        vi sums[I8_ROWS];
         struct i8_columns at = {.second = step, .third = 2 * step};
         UNROLL for (int g = 0; g * ROW_GROUP < VF_LANES; g++) at.group[g] = column + g * ROW_GROUP * step;
         UNROLL for (int i = 0; i < rows; i++) sums[i] = v_zero_int();
@@ -260,11 +266,17 @@ I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 2)
 I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 3)
 I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 4)
 
-static void i8_columns(const struct heed_i8_product *product) {
-    static void (*const shapes[2][HEED_I8_ROWS])(const struct heed_i8_product *) = {
+static void i8_columns(const struct heed_i8_product *whole) {
+    static void (*const shapes[2][I8_ROWS])(const struct heed_i8_product *) = {
         {i8_columns_q8_0_1, i8_columns_q8_0_2, i8_columns_q8_0_3, i8_columns_q8_0_4},
         {i8_columns_q4_0_1, i8_columns_q4_0_2, i8_columns_q4_0_3, i8_columns_q4_0_4}};
-    shapes[product->type == HEED_Q4_0][product->rows - 1](product);
+    struct heed_i8_product product = *whole;
+    for (int rows = whole->rows; rows > 0; rows -= product.rows) {
+        product.rows = i8_part(rows);
+        shapes[product.type == HEED_Q4_0][product.rows - 1](&product);
+        product.a += product.rows * product.lda;
+        product.c += product.rows * HEED_PANEL;
+    }
 }
 
 /* Packed, b is read as it lies; else some columns at a time, along k, for prefetchers follow few streams: one row times 4096 x 4096
