@@ -25,9 +25,11 @@ $found"
 baseline=$(find "$build/obj/src" "$build/obj/arch" -name '*.o' ! -name scalarfma.o ! -name 'avx*.o' ! -name amx.o ! -path '*/reference/*')
 # shellcheck disable=SC2086
 forbid '^v' $baseline
-forbid '%tmm|^ldtilecfg|^vcvtne|^vdpbf16' "$build/obj/arch/x86/avx512.o"
+forbid '%tmm|^ldtilecfg|^vcvtne|^vdpbf16|vpdpbusd' "$build/obj/arch/x86/avx512.o"
+forbid '%tmm|^ldtilecfg|^vcvtne|^vdpbf16' "$build/obj/arch/x86/avx512vnni.o"
 forbid '%tmm|^ldtilecfg' "$build/obj/arch/x86/avx512bf16.o"
-forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o"
+forbid '%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o" "$build/obj/arch/x86/avxvnni.o"
+forbid 'vpdpbusd' "$build/obj/arch/x86/scalarfma.o" "$build/obj/arch/x86/avx2.o"
 
 # inner_loops OBJECT: each innermost loop with a fused multiply-add in a function of the three tiles, as "name: from-to fma stack",
 # the last two being how many of its instructions multiply and how many touch the stack.  A loop is what a conditional jump back
