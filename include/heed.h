@@ -213,17 +213,18 @@ int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);
 /* In which numbers products are computed; sums are floats always. */
 enum heed_compute {
     HEED_COMPUTE_F32 = 0,
-    HEED_COMPUTE_BF16,     /* factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less
-                              than 2^-126 are 0, as vdpbf16ps has it (Intel's Software Developer's Manual, volume 2).  With more than
-                              some 16 rows that instruction is used, where it is as quick as a multiply-add of floats: Zen 4 and
-                              5, and Cooper Lake */
-    HEED_COMPUTE_BF16_AMX, /* the same, but summed 32 products at a time as AMX does (tdpbf16ps, same manual), which where there is
-                             one makes products five to ten times as fast, and attention some five times, with more than some 16
-                             rows, and both slower than HEED_COMPUTE_BF16 elsewhere.  The first such call asks Linux for AMX, for
-                             all threads of the process */
-    HEED_COMPUTE_I8 /* of heed_gemm and heed_linear with weights of HEED_Q8_0 or HEED_Q4_0: in every 32 elements along k, a is
-                       rounded to integers of 8 bits times one scale, max|a| / 127, as with HEED_I8 in heed_convert, and the
-                       sums of these 32 products are exact.  What ggml does with such weights, whose activations are q8_0 */
+    /* Factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less than 2^-126 are 0, as
+     * vdpbf16ps has it (Intel's Software Developer's Manual, volume 2).  With more than some 16 rows that instruction is used,
+     * where it is as quick as a multiply-add of floats: Zen 4 and 5, and Cooper Lake. */
+    HEED_COMPUTE_BF16,
+    /* The same, but summed 32 products at a time as AMX does (tdpbf16ps, same manual), which where there is one makes products five
+     * to ten times as fast, and attention some five times, with more than some 16 rows, and both slower than HEED_COMPUTE_BF16
+     * elsewhere.  The first such call asks Linux for AMX, for all threads of the process. */
+    HEED_COMPUTE_BF16_AMX,
+    /* Of heed_gemm, heed_linear and the projections of heed_attention_layer, with weights of HEED_Q8_0 or HEED_Q4_0: each 32
+     * elements of a row of a are rounded to integers of 8 bits times one scale, max|a| / 127, as heed_convert does it with a row to
+     * HEED_I8, and sums of 32 products are exact.  What ggml does with such weights. */
+    HEED_COMPUTE_I8
 };
 
 /* output = softmax(score) value, per batch and head (Vaswani et al. 2017, section 3.2.1), with score = softcap(scale * query key^T)
