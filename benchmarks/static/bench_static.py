@@ -28,11 +28,20 @@ ISAS = {
                   ("vfmadd231ps %zmm0, %zmm1, %zmm{}",)),
     "avx512bf16": Isa("arch/x86/avx512bf16.o", "x86_64", ("cooperlake", "sapphirerapids", "znver4"), 24,
                       ("vdpbf16ps %zmm0, %zmm1, %zmm{}",)),
+    "avx512vnni": Isa("arch/x86/avx512vnni.o", "x86_64", ("cascadelake", "icelake-server", "sapphirerapids", "znver4"), 24,
+                      ("vfmadd231ps %zmm0, %zmm1, %zmm{}",)),
+    "avxvnni": Isa("arch/x86/avxvnni.o", "x86_64", ("alderlake",), 14, ("vfmadd231ps %ymm0, %ymm1, %ymm{}",)),
     "avx2": Isa("arch/x86/avx2.o", "x86_64", ("haswell", "skylake", "znver3", "znver4"), 14, ("vfmadd231ps %ymm0, %ymm1, %ymm{}",)),
     "neon": Isa("arch/arm/neon.o", "aarch64", ("neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1"), 24,
                 ("fmla v{}.4s, v0.4s, v1.4s", "fmla v{}.4s, v0.4s, v1.s[0]")),
+    "dotprod": Isa("arch/arm/dotprod.o", "aarch64", ("neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1"), 24,
+                   ("fmla v{}.4s, v0.4s, v1.4s",)),
 }
 # Functions of a kernel, what its hot loop has most of, and whether it stores anything, if there are loops of both kinds.
+DOTS = {
+    "i8_q8_0": (r"i8_q8_0_\d", Instruction.dot_products),
+    "i8_q4_0": (r"i8_q4_0_\d", Instruction.dot_products),
+}
 KERNELS = {
     "score_whole": ("score_whole_tiles", Instruction.is_fma),
     "value_whole": (r"value_whole_\d", Instruction.is_fma, False),
@@ -45,11 +54,12 @@ KERNELS = {
     "exp_rows": ("exp_row_floats", Instruction.is_fma),
     "softmax_row": ("softmax_row", Instruction.is_fma),
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
+    **DOTS,
 }
 # Tables that are another's but for these, or have others: where vectors are narrow, exponentials are apart, and a may be strips.
 NARROW = {kernel: which for kernel, which in KERNELS.items() if kernel != "value_beside"}
 NARROW["gemm_strip"] = (r"gemm_strip_\dx\d", Instruction.is_fma)
-KERNELS_OF = {"neon": NARROW, "avx2": NARROW, "avx512bf16": {
+KERNELS_OF = {"neon": NARROW, "avx2": NARROW, "avx512vnni": DOTS, "avxvnni": DOTS, "dotprod": DOTS, "avx512bf16": {
     "pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma),
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),
@@ -59,13 +69,14 @@ KERNELS_OF = {"neon": NARROW, "avx2": NARROW, "avx512bf16": {
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
 BOUNDS_HEAD = """\
 # What bench_static.py predicted when these were recorded (make bench-static STATIC_FLAGS=--record): of products the share of the
-# peak, which may not fall, of other loops the cycles for 16 elements, which may not rise.  Nor may, for any CPU, the instructions
-# for a multiply-add.  LLVM's models change with its versions, and compilers differ, so figures are compared with those of the same.
+# peak, which may not fall, of other loops the cycles for 16 elements, and of those of bytes for 64 products, which may not rise.
+# Nor may, for any CPU, the instructions for a multiply-add, or for 64 products.  LLVM's models change with its versions, and compilers differ, so figures are compared with those of the same.
 # llvm compiler isa loop cpu figure
 """
 SLACK = 0.01  # of a figure, before it counts as worse than the recorded one: a scheduler's whim, not a spilled register
 HEAD = f"{'isa':12}{'loop':18}{'cpu':16}{'cycles':>8}{'bound':>8}  {'by':14}{'fma':>4}{'instr/fma':>11}{'stack':>7}  figure"
 SHARE, CYCLES, INSTRUCTIONS = "{:.3f} of peak", "{:.2f} cycles/16", "{:.3f} instructions/fma"
+PRODUCTS, INSTRUCTIONS_OF_PRODUCTS = "{:.2f} cycles/64 products", "{:.3f} instructions/64 products"
 ANY_CPU = "any"  # as instructions are counted for
 
 
@@ -96,6 +107,9 @@ def assembly(path):
 
 def figure_of(loop, prediction, peak):
     """A loop is a product's if it stores nothing, or little: exponentials beside a product."""
+    products = loop.count(Instruction.dot_products)
+    if products:
+        return Figure(prediction.cycles * 64 / products, PRODUCTS)
     elements = loop.count(Instruction.stored_bytes) / 4
     if 2 * elements > loop.count(Instruction.is_fma):
         return Figure(prediction.cycles * 16 / elements, CYCLES)
@@ -139,7 +153,10 @@ def report_object(tools, name, path, listing):
             figure = figure_of(loop, prediction, peak_of(tools.mca, isa, cpu))
             print(row(name, kernel, cpu, loop, prediction, figure), flush=True)
             yield kernel, cpu, figure
-        if loop.count(Instruction.is_fma):
+        products = loop.count(Instruction.dot_products)
+        if products:
+            yield kernel, ANY_CPU, Figure(len(loop.path) * 64 / products, INSTRUCTIONS_OF_PRODUCTS)
+        elif loop.count(Instruction.is_fma):
             yield kernel, ANY_CPU, Figure(len(loop.path) / loop.count(Instruction.is_fma), INSTRUCTIONS)
 
 

@@ -28,6 +28,12 @@ class Instruction(NamedTuple):
         is_neon = self.name in ("fmla", "fmls") and ".4s" in self.operands
         return is_neon or bool(re.fullmatch(r"vfn?m(add|sub)\d+ps|vdpbf16ps", self.name))
 
+    def dot_products(self):
+        """Of bytes, by an instruction that adds them up in pairs or fours, or is half of what does."""
+        if re.search(r"\bvpmaddubsw$|\bvpdpbusd$", self.name):
+            return {"x": 16, "y": 32, "z": 64}[re.search(r"%([xyz])mm", self.operands).group(1)]
+        return 16 if self.name == "sdot" else 8 if self.name in ("smull", "smull2") else 0
+
     def is_shuffle(self):
         return bool(re.match(r"v(unpck|shuf|perm)|(trn|zip|uzp)[12]$", self.name))
 
@@ -63,7 +69,7 @@ def disassemble(objdump, path):
         if start:
             body = functions.setdefault(start.group(1), [])
             continue
-        found = re.fullmatch(r"\s*([0-9a-f]+):\s+(\S+)\s*(.*)", line)
+        found = re.fullmatch(r"\s*([0-9a-f]+):\s+((?:\{vex\}\s+)?\S+)\s*(.*)", line)
         if found:
             operands = re.sub(r"\s+(//|#\s|<).*", "", found.group(3))  # comments and names of addresses
             body.append(Instruction(int(found.group(1), 16), found.group(2), operands))
