@@ -92,7 +92,11 @@ static void compute_in(int environment, const struct computation *c, const struc
 /* All the same width and depth, so that one array of values serves as any operand; SIZE is worth several threads. */
 enum { SIZE = 110, SMALL = 20 };
 
-static int64_t results_of(int64_t size) { return size * (9 * size + 3); }
+/* Of the product of bytes: whole blocks, and as many rows as there are then. */
+static int64_t i8_depth_of(int64_t size) { return size < TYPE_BLOCK ? TYPE_BLOCK : size / TYPE_BLOCK * TYPE_BLOCK; }
+static int64_t i8_rows_of(int64_t size) { return min_i64(size, size * size / i8_depth_of(size)); }
+
+static int64_t results_of(int64_t size) { return size * (8 * size + 3 + i8_rows_of(size)); }
 
 static struct computation computation_on(const float *x, float *y, int64_t size) {
     const struct heed_input input = {x, 0, 0, size, HEED_F32};
@@ -127,8 +131,8 @@ static struct computation computation_on(const float *x, float *y, int64_t size)
     c.gemm_dots.c = y + size * (6 * size + 2);
     c.gemm_i8 = c.gemm;
     c.gemm_i8.compute = HEED_COMPUTE_I8;
-    c.gemm_i8.k = c.gemm_i8.lda = c.gemm_i8.ldb = size < TYPE_BLOCK ? TYPE_BLOCK : size / TYPE_BLOCK * TYPE_BLOCK;
-    c.gemm_i8.m = min_i64(size, size * size / c.gemm_i8.k);
+    c.gemm_i8.k = c.gemm_i8.lda = c.gemm_i8.ldb = i8_depth_of(size);
+    c.gemm_i8.m = i8_rows_of(size);
     c.gemm_i8.b_type = HEED_Q4_0, c.gemm_i8.transpose_b = true;
     c.gemm_i8.c = y + size * (8 * size + 3);
     c.pairs = c.attention;
