@@ -20,7 +20,7 @@ enum {
      * 3). */
     FEW_ROWS = 12
 };
-/* A multiply-add of bytes takes about half of the time of one of floats. */
+/* Of a multiply-add, where one of floats is two: it takes about half of their time. */
 static const double flops_each = 1.0;
 
 static void plan_tasks(struct i8_run *run) {
@@ -143,7 +143,8 @@ enum heed_status heed_gemm_i8(struct i8_run *run, float *workspace) {
     for (run->row = 0; run->row < m && status == HEED_OK; run->row += run->rows) {
         run->rows = min_i64(run->block_rows, m - run->row);
         const int64_t strips = ceil_div(run->rows, STRIP), row_tasks = ceil_div(run->rows, run->task_rows);
-        status = heed_schedule_run(run->exec, (int)min_i64(run->workers, strips), strips, load_strip, run);
+        /* All workers or one: a team of another size would be made anew for the product. */
+        status = heed_schedule_run(run->exec, strips > 1 ? run->workers : 1, strips, load_strip, run);
         if (status == HEED_OK)
             status = heed_schedule_run(run->exec, run->workers, row_tasks * run->column_tasks, multiply, run);
     }
