@@ -70,7 +70,8 @@ BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
 BOUNDS_HEAD = """\
 # What bench_static.py predicted when these were recorded (make bench-static STATIC_FLAGS=--record): of products the share of the
 # peak, which may not fall, of other loops the cycles for 16 elements, and of those of bytes for 64 products, which may not rise.
-# Nor may, for any CPU, the instructions for a multiply-add, or for 64 products.  LLVM's models change with its versions, and compilers differ, so figures are compared with those of the same.
+# Nor may, for any CPU, the instructions for a multiply-add, or for 64 products.  LLVM's models change with its versions, and
+# compilers differ, so figures are compared with those of the same.
 # llvm compiler isa loop cpu figure
 """
 SLACK = 0.01  # of a figure, before it counts as worse than the recorded one: a scheduler's whim, not a spilled register
