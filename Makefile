@@ -242,7 +242,8 @@ endif
 # The inner loops as llvm-mca sees them; STATIC_FLAGS=--record after a change for the better.
 bench-static: $(filter $(OBJ)/arch/%,$(LIB_OBJ))
 	$(if $(filter x86,$(ARCH)),$(if $(shell command -v $(ARM)-gcc),$(call other_build,arm,--host=$(ARM) CC=$(ARM)-gcc CXX=$(ARM)-g++ \
-	    AR=$(ARM)-ar,$(OBJ)/arch/arm/neon.o $(OBJ)/arch/arm/dotprod.o),@echo 'bench-static: no NEON without $(ARM)-gcc; "make deps-ci" installs it'))
+	    AR=$(ARM)-ar,$(OBJ)/arch/arm/neon.o $(OBJ)/arch/arm/dotprod.o),\
+	    @echo 'bench-static: no NEON without $(ARM)-gcc; "make deps-ci" installs it'))
 	@python3 -B $(srcdir)/benchmarks/static/bench_static.py $(STATIC_FLAGS) $(OBJ) $(B)/arm/$(OBJ)
 
 # Templates of what other build systems read about the installed library; written anew each time because PREFIX may be given late.
