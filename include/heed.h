@@ -406,9 +406,10 @@ enum heed_status heed_kv_append(const struct heed_kv_append *append, const struc
  *
  * a and c are of HEED_F32, HEED_BF16 or HEED_F16, b of any type.  HEED_I8: the sums of column j, of products with the integers, are
  * multiplied by b_scales[j], once.  HEED_Q8_0 and HEED_Q4_0: a weight is the scale of its block times its integer, exactly, so that
- * c has the bits which the same weights as floats give; a scale may be NaN or infinite, like any float.  Blocks run along k, so b
- * is transposed (a tensor of a GGUF file, output channels by k, as it is), and k and ldb, which counts elements, are multiples
- * of 32. packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used, b_type is.
+ * c has the bits which the same weights as floats give, unless compute is HEED_COMPUTE_I8; a scale may be NaN or infinite.  Blocks
+ * run along k, so b is transposed (a tensor of a GGUF file, output channels by k, as it is), and k and ldb, which counts elements,
+ * are multiples of 32. packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not
+ * used, b_type is.
  */
 struct heed_gemm {
     int64_t m, n, k;

@@ -16,8 +16,6 @@ INLINE vi dotprod_end(vi acc) { return acc; }
 #define I8_DOT        dotprod_dot
 #define I8_DOT_U4     dotprod_dot
 #define I8_DOT_U4_END dotprod_end
-#define I8_RAISED     0
-#define I8_RAISE(w)   (w)
 #include "kernels/types.h"
 #include "kernels/tile.h"
 #include "kernels/block_words.h"

@@ -12,8 +12,10 @@
 #define I8_DOT        v_dot_i8
 #define I8_DOT_U4     v_dot_u4
 #define I8_DOT_U4_END v_dot_u4_end
-#define I8_RAISED     0
-#define I8_RAISE(w)   (w)
+#endif
+#ifndef I8_RAISED
+#define I8_RAISED   0
+#define I8_RAISE(w) (w)
 #endif
 
 /* Below it 1 / scale may be infinite. */
