@@ -26,6 +26,7 @@ INLINE uint32x4_t neon_first(int64_t n) {
 INLINE vf v_zero(void) { return vdupq_n_f32(0.0f); }
 INLINE vf v_clear(void) { return v_zero(); }
 INLINE vf v_set1(float x) { return vdupq_n_f32(x); }
+INLINE vf v_load1(const float *p) { return v_set1(*p); }
 INLINE vf v_load(const float *p) { return vld1q_f32(p); }
 INLINE void v_store(float *p, vf x) { vst1q_f32(p, x); }
 INLINE void v_stream(float *p, vf x) { vst1q_f32(p, x); } /* there is a hint for pairs, and no intrinsic for it */

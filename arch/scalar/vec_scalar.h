@@ -33,6 +33,7 @@ INLINE float scalar_float(uint32_t bits) {
 INLINE vf v_zero(void) { return 0.0f; }
 INLINE vf v_clear(void) { return v_zero(); }
 INLINE vf v_set1(float x) { return x; }
+INLINE vf v_load1(const float *p) { return *p; }
 INLINE vf v_load(const float *p) { return *p; }
 INLINE void v_store(float *p, vf x) { *p = x; }
 INLINE void v_stream(float *p, vf x) { *p = x; }

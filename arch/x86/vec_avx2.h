@@ -57,6 +57,8 @@ INLINE vf v_pin(vf x) {
     __asm__("" : "+x"(x));
     return x;
 }
+/* gcc 12 else loads two in advance, and has a register too few beside 12 sums. */
+INLINE vf v_load1(const float *p) { return v_pin(v_set1(*p)); }
 INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }

@@ -30,6 +30,7 @@ INLINE vf v_clear(void) {
     return x;
 }
 INLINE vf v_set1(float x) { return _mm512_set1_ps(x); }
+INLINE vf v_load1(const float *p) { return v_set1(*p); }
 INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 INLINE void v_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
 INLINE void v_stream(float *p, vf x) { _mm512_stream_ps(p, x); } /* aligned, past the caches, until the end */

@@ -17,7 +17,6 @@ enum {
     /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
      * with which decoding from L2 takes 10 % longer than with 4 x 3. */
     LOW_ROWS = 4,
-    THIN_STEPS = 2, /* of a turn of the loop: AVX2's 3 vectors twice are 3 lines to fetch, not 4, and decoding takes 2 % less */
     LOW_VECTORS = TILE_ROWS * TILE_VECTORS / LOW_ROWS,
     THIN_VECTORS = TILE_VECTORS > LOW_VECTORS ? TILE_VECTORS
                    : LOW_VECTORS > 4          ? 4
@@ -44,7 +43,7 @@ struct thin_window {
     int64_t ldb;
     float *c;
     int64_t ldc;
-    bool pairs, continues;
+    bool pairs;
     struct thin_ahead ahead; /* the next window */
     uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has; 0: it is not fetched */
     int turn, turns;         /* of tiles one below the other, in each of which fetches are spread evenly: 16 rows from memory take
@@ -57,23 +56,32 @@ INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int b
                       : (struct thin_ahead){ahead.data + (uintptr_t)(j_bytes * k), bytes};
 }
 
-INLINE void thin_fetch_lines(const int bytes, uintptr_t at, uintptr_t further) {
+INLINE void thin_fetch_lines(const bool twice, const int bytes, uintptr_t at, uintptr_t further) {
     UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 3);
-    if (VF_LANES < HEED_LINE || further > 0) /* narrower vectors never fetch once */
+    if (twice || (VF_LANES == HEED_LINE && further > 0))
         UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
             __builtin_prefetch((const void *)(at + further + (uintptr_t)line), 0, 2);
 }
+
+/* Steps of a turn of the loop; where vectors are narrow, as many as make three of them whole lines to fetch, of any type.  What a
+ * turn does beside products counts where these are quick, or another hardware thread takes its part: with turns of 2 for all types,
+ * and sums and pointers that gcc 12 kept on the stack, decoding from bf16 and f16 took 1.03 to 1.2 times as long, from bytes, which
+ * also were fetched twice, 1.14 to 1.19, 1 to 4 rows times plain bf16 1.01 to 1.34.  But floats from memory take 1.1 with turns of
+ * 4 (AVX2, Zen 3). */
+INLINE int thin_steps(const enum heed_type type) { return VF_LANES == HEED_LINE ? 2 : 8 / (int)type_bytes(type); }
 
 /* The next window into L1, and into L2 the one after it, `further` bytes away: on Intel decoding from memory reaches 0.96 of a
  * plain read so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for
  * memory.  With product->fetch_once it is the other way round where one tile has all rows and vectors are whole lines: with more
  * rows products take their time (16 rows times 4096 x 4096 1.09 times as long), and AVX2 decodes at 0.71 of a plain read, not 0.84.
  */
-INLINE void thin_fetch(const int bytes, struct thin_ahead ahead, uintptr_t further) {
+INLINE void thin_fetch(const enum heed_type type, const int vectors, struct thin_ahead ahead, uintptr_t further) {
+    const int steps = thin_steps(type), bytes = vectors * VF_LANES * (int)type_bytes(type);
+    const bool twice = VF_LANES < HEED_LINE && type != HEED_I8; /* narrower vectors never fetch floats once */
     if (bytes % LINE_BYTES && ahead.step == bytes)
-        thin_fetch_lines(THIN_STEPS * bytes, ahead.data, further);
+        thin_fetch_lines(twice, steps * bytes, ahead.data, further);
     else
-        UNROLL for (int u = 0; u < THIN_STEPS; u++) thin_fetch_lines(bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
+        UNROLL for (int u = 0; u < steps; u++) thin_fetch_lines(twice, bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
 }
 
 /* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
@@ -81,7 +89,7 @@ INLINE void thin_fetch(const int bytes, struct thin_ahead ahead, uintptr_t furth
 INLINE bool thin_is_apart(const enum heed_type type, const int vectors, const int v) {
     return type == HEED_BF16 && (v | 1) < vectors;
 }
-/* `step`: of a turn. */
+/* `step`: of the two that a word has. */
 INLINE void thin_load_columns(const enum heed_type type, const enum thin_b kind, const int step, const int vectors, const void *b,
                               vf column[THIN_VECTORS]) {
     UNROLL for (int v = 0; v < vectors; v++) {
@@ -102,79 +110,110 @@ INLINE void thin_store_sums(const enum heed_type type, const int vectors, vf acc
     UNROLL for (int v = 0; v < vectors; v++) v_store(c + v * VF_LANES, acc[v]);
 }
 
-/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p. */
-INLINE void thin_step(const enum heed_type type, const enum thin_b kind, const int step, const int rows, const int vectors,
-                      vf acc[][THIN_VECTORS], const float *const a[ROW_GROUPS], int64_t lda, const void *b) {
+/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p, `offset` floats behind where rows of a are. */
+INLINE void thin_step(const enum heed_type type, const enum thin_b kind, const int step, const int offset, const int rows,
+                      const int vectors, vf acc[][THIN_VECTORS], const struct tile_rows *a, const void *b) {
     vf column[THIN_VECTORS];
     thin_load_columns(type, kind, step, vectors, b, column);
     UNROLL for (int i = 0; i < rows; i++) {
-        const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda]);
+        const vf row = v_load1(tile_row(a, i) + offset);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
     }
 }
 
-/* THIN_STEPS of them; a advances. */
-INLINE void thin_steps(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors, vf acc[][THIN_VECTORS],
-                       const float *a[ROW_GROUPS], int64_t lda, const void *const b[THIN_STEPS]) {
-    UNROLL for (int u = 0; u < THIN_STEPS; u++) {
-        thin_step(type, kind, u, rows, vectors, acc, a, lda, b[kind == THIN_ROWS_OF_B ? u : 0]);
-        UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g]++;
+/* Rows of b two by two, of which the first two come in this order; or words of two, the first. */
+struct thin_rows_of_b {
+    const char *at[2];
+    int64_t two; /* bytes from there to the next two */
+};
+
+INLINE void thin_b_advance(struct thin_rows_of_b *b, const int steps) {
+    UNROLL for (int i = 0; i < 2; i++) {
+        b->at[i] += steps / 2 * b->two;
+        PIN(b->at[i]);
     }
-    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(a[g]);
+    PIN(b->two);
+}
+
+/* An even number of steps; a and b advance. */
+INLINE void thin_turn(const enum heed_type type, const enum thin_b kind, const int steps, const int rows, const int vectors,
+                      vf acc[][THIN_VECTORS], struct tile_rows *a, struct thin_rows_of_b *b) {
+    UNROLL for (int u = 0; u < steps; u++)
+        thin_step(type, kind, u % 2, u, rows, vectors, acc, a, b->at[kind == THIN_ROWS_OF_B ? u % 2 : 0] + u / 2 * b->two);
+    tile_rows_advance(rows, a, steps);
+    tile_rows_pin(rows, a);
+    thin_b_advance(b, steps);
 }
 
 /* The last step where there is no other: of a pair the even one alone, after a product of zeros, which is no -0. */
 INLINE void thin_last_step(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors,
-                           vf acc[][THIN_VECTORS], const float *a[ROW_GROUPS], int64_t lda, const void *b, bool pairs) {
-    UNROLL for (int i = 0; pairs && i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_add(acc[i][v], v_zero());
-    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += pairs;
-    thin_step(type, kind, kind == THIN_PAIR_WORDS, rows, vectors, acc, a, lda, b);
+                           vf acc[][THIN_VECTORS], struct tile_rows *a, const struct thin_rows_of_b *b, bool pairs) {
+    const vf zero = v_pin(v_set1(pairs ? 0.0f : -0.0f)); /* no sum changes by -0 */
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_add(acc[i][v], zero);
+    tile_rows_advance(rows, a, pairs);
+    thin_step(type, kind, kind == THIN_PAIR_WORDS, 0, rows, vectors, acc, a, pairs && kind == THIN_ROWS_OF_B ? b->at[1] : b->at[0]);
 }
 
-/* Rows from `from` on, columns from j on. */
+/* One tile. */
 INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors,
-                      const struct thin_window *window, int from, int j) {
+                      const struct thin_window *window, struct tile_rows a, struct thin_rows_of_b b, struct thin_ahead ahead,
+                      float *c) {
+    enum { LEAST_STEPS = 2 };
     vf acc[THIN_ROWS][THIN_VECTORS];
-    const bool words = kind != THIN_ROWS_OF_B;
-    const enum heed_type order = words ? HEED_F32 : type; /* of sums */
-    const int bytes = vectors * VF_LANES * (int)type_bytes(type);
-    const float *a[ROW_GROUPS];
+    const enum heed_type order = kind == THIN_ROWS_OF_B ? type : HEED_F32; /* of sums */
+    const int steps = thin_steps(type);
+    const uintptr_t further = window->further;
     int64_t k = window->k;
-    /* Of two rows, the one that comes first, and the other. */
-    const int64_t ldb = k > 1 ? window->ldb : 0;
-    const void *b[THIN_STEPS] = {type_at(type, window->b, words ? 2 * j : j + (window->pairs ? ldb : 0)),
-                                 type_at(type, window->b, words ? 2 * j : j + (window->pairs ? 0 : ldb))};
-    float *c = window->c + from * window->ldc + j;
-    struct thin_ahead ahead = thin_ahead_of_tile(window->ahead, bytes, k, j * type_bytes(type));
     int wait = window->turn;
-    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) {
-        a[g] = window->a + (from + g * ROW_GROUP) * window->lda;
-        PIN(a[g]);
-    }
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
-    if (window->continues)
-        UNROLL for (int i = 0; i < rows; i++) thin_load_sums(order, vectors, c + i * window->ldc, acc[i]);
-    NO_UNROLL for (; k >= THIN_STEPS; k -= THIN_STEPS) {
+    UNROLL for (int i = 0; i < rows; i++) thin_load_sums(order, vectors, c + i * window->ldc, acc[i]);
+    NO_UNROLL for (; k >= steps; k -= steps) {
         if (wait-- == 0) {
-            thin_fetch(bytes, ahead, window->further);
+            thin_fetch(type, vectors, ahead, further);
             wait = window->turns - 1;
         }
-        ahead.data += (uintptr_t)(THIN_STEPS * ahead.step);
-        thin_steps(type, kind, rows, vectors, acc, a, window->lda, b);
-        UNROLL for (int u = 0; u < THIN_STEPS; u++) b[u] = type_at(type, b[u], THIN_STEPS * ldb);
+        ahead.data += (uintptr_t)(steps * ahead.step);
+        thin_turn(type, kind, steps, rows, vectors, acc, &a, &b);
         PIN(k); /* gcc 12 else counts on the stack */
     }
+    NO_UNROLL for (; steps > LEAST_STEPS && k >= LEAST_STEPS; k -= LEAST_STEPS)
+        thin_turn(type, kind, LEAST_STEPS, rows, vectors, acc, &a, &b);
     if (k > 0)
-        thin_last_step(type, kind, rows, vectors, acc, a, window->lda, b[window->pairs], window->pairs);
+        thin_last_step(type, kind, rows, vectors, acc, &a, &b, window->pairs);
     UNROLL for (int i = 0; i < rows; i++) thin_store_sums(order, vectors, acc[i], c + i * window->ldc);
+}
+
+INLINE struct thin_rows_of_b thin_b_at(const enum heed_type type, const enum thin_b kind, const struct thin_window *window, int j) {
+    const bool words = kind != THIN_ROWS_OF_B;
+    const int64_t ldb = window->k > 1 ? type_span(type, window->ldb) : 0;
+    const char *b = (const char *)window->b + (words ? 2 : 1) * j * type_bytes(type);
+    return (struct thin_rows_of_b){{b + (window->pairs && !words ? ldb : 0), b + (window->pairs ? 0 : ldb)}, 2 * ldb};
+}
+
+/* Tiles side by side: rows from `from` on, columns from j on. */
+INLINE void thin_bodies(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors,
+                        const struct thin_window *window, int from, int j, int tiles) {
+    const int bytes = vectors * VF_LANES * (int)type_bytes(type);
+    const int64_t ahead_bytes = window->ahead.step ? bytes : bytes * window->k;
+    struct tile_rows a;
+    struct thin_rows_of_b b = thin_b_at(type, kind, window, j);
+    struct thin_ahead ahead = thin_ahead_of_tile(window->ahead, bytes, window->k, j * type_bytes(type));
+    float *c = window->c + from * window->ldc + j;
+    tile_rows_begin(rows, &a, window->a + from * window->lda, window->lda);
+    NO_UNROLL for (; tiles > 0; tiles--) {
+        thin_body(type, kind, rows, vectors, window, a, b, ahead, c);
+        UNROLL for (int i = 0; i < 2; i++) b.at[i] += kind == THIN_ROWS_OF_B ? bytes : 2 * bytes;
+        ahead.data += (uintptr_t)ahead_bytes;
+        c += vectors * VF_LANES;
+    }
 }
 
 #define THIN_FITS(rows, vectors)                                                                                                   \
     (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
 #define THIN_SHAPE(kernel, type, kind, rows, vectors)                                                                              \
     NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j, int tiles) {                      \
-        for (; THIN_FITS(rows, vectors) && tiles > 0; tiles--, j += vectors * VF_LANES)                                            \
-            thin_body(type, kind, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j);   \
+        if (THIN_FITS(rows, vectors))                                                                                              \
+            thin_bodies(type, kind, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j,  \
+                        tiles);                                                                                                    \
     }
 #define THIN_SHAPES_OF_ROWS(kernel, type, kind, rows)                                                                              \
     THIN_SHAPE(kernel, type, kind, rows, 1)                                                                                        \
@@ -235,6 +274,7 @@ INLINE struct thin_split thin_split_of(int rows, int columns) {
 /* Rows from `from` on, columns from j on, so many tiles side by side: a call for each takes longer than four rows of a window. */
 typedef void (*thin_shape)(const struct thin_window *window, int from, int j, int tiles);
 
+/* Adds to c. */
 static void thin_tiles(enum heed_type type, bool words, const struct thin_split *split, struct thin_window *window) {
     static const thin_shape of_types[4][12][4] = {[HEED_F32] = THIN_TABLE(thin),
                                                   [HEED_BF16] = THIN_TABLE(thin_bf16),
@@ -273,7 +313,16 @@ INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, 
 INLINE int64_t thin_window_rows(const struct heed_thin_product *product, bool once) {
     const int64_t row_bytes = product->columns * type_bytes(product->type);
     const bool long_floats = product->type == HEED_F32 && row_bytes >= WINDOW_BYTES / 2;
-    return max_i64(once && product->far && long_floats ? 1 : 2, WINDOW_BYTES / THIN_STEPS / row_bytes) * THIN_STEPS;
+    const int steps = thin_steps(product->type), least = once && product->far && long_floats ? 2 : 4;
+    return max_i64(larger(least, steps), WINDOW_BYTES / row_bytes / steps * steps);
+}
+
+/* Sums begin at 0, in as many columns as vectors have. */
+static void thin_clear(const struct heed_thin_product *product, int j, int columns) {
+    if (product->continues)
+        return;
+    for (int i = 0; i < product->rows; i++)
+        memset(product->c + i * product->ldc + j, 0, (size_t)round_up(columns, VF_LANES) * sizeof(float));
 }
 
 /* One or two rows times long rows of floats, where vectors are narrow: prefetchers follow several rows at once.  1 x 4096 x 4096
@@ -289,12 +338,9 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const bool once = product->fetch_once && VF_LANES == HEED_LINE && split.rows.count == 1;
     const bool followed = thin_is_followed(product);
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);
-    struct thin_window window = {.lda = product->lda,
-                                 .ldb = product->ldb,
-                                 .c = product->c,
-                                 .ldc = product->ldc,
-                                 .pairs = product->pairs,
-                                 .continues = product->continues};
+    struct thin_window window = {
+        .lda = product->lda, .ldb = product->ldb, .c = product->c, .ldc = product->ldc, .pairs = product->pairs};
+    thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
         window.k = min_i64(rows, product->k - row);
         window.a = product->a + row;
@@ -303,7 +349,6 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
         const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);
         window.further = further.data ? further.data - window.ahead.data : 0;
         thin_tiles(product->type, product->words, &split, &window);
-        window.continues = true;
     }
 }
 

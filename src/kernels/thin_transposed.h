@@ -145,7 +145,7 @@ enum { TURNED_ROWS = 32, TURNED_DEPTH = 128 };
 
 /* turned[p][j] = b[j][p], [depth][TURNED_ROWS], of rows `first` up to `rows`.  Beside each square, as much of the rows ahead is
  * fetched. */
-INLINE void thin_turn(const enum heed_type type, const void *b, int64_t ldb, const int first, const int rows, const int depth,
+INLINE void turn_rows(const enum heed_type type, const void *b, int64_t ldb, const int first, const int rows, const int depth,
                       const char *ahead, int64_t ahead_step, float *turned) {
     const int bytes = (int)type_span(type, depth);
     for (int j = 0; j < rows; j += VF_LANES)
@@ -170,12 +170,13 @@ INLINE void thin_product_turned_of(const enum heed_type type, const struct heed_
         const bool inside = j + TURNED_ROWS < product->columns;
         const char *b = type_at(type, product->b, j * product->ldb), *ahead = inside ? b + TURNED_ROWS * step : product->next;
         const int64_t ahead_step = inside ? step : product->next_step;
+        thin_clear(product, j, columns);
         for (int64_t p = 0; p < product->k; p += TURNED_DEPTH, b += type_span(type, TURNED_DEPTH)) {
             const int depth = (int)min_i64(TURNED_DEPTH, product->k - p);
             if (skipped == 0 && columns == TURNED_ROWS && depth == TURNED_DEPTH && ahead)
-                thin_turn(type, b, product->ldb, 0, TURNED_ROWS, TURNED_DEPTH, ahead, ahead_step, turned);
+                turn_rows(type, b, product->ldb, 0, TURNED_ROWS, TURNED_DEPTH, ahead, ahead_step, turned);
             else
-                thin_turn(type, b, product->ldb, skipped, columns, depth, ahead, ahead_step, turned);
+                turn_rows(type, b, product->ldb, skipped, columns, depth, ahead, ahead_step, turned);
             const bool in_one_piece = type == HEED_F32 && ahead_step == type_span(type, depth);
             thin_tiles(HEED_F32, false, &split,
                        &(struct thin_window){.k = depth,
@@ -186,7 +187,6 @@ INLINE void thin_product_turned_of(const enum heed_type type, const struct heed_
                                              .c = product->c + j,
                                              .ldc = product->ldc,
                                              .pairs = product->pairs,
-                                             .continues = product->continues || p > 0,
                                              .ahead = {in_one_piece ? (uintptr_t)ahead : 0, 0}});
             ahead += ahead ? type_span(type, TURNED_DEPTH) : 0;
         }
