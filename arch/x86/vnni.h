@@ -17,6 +17,7 @@ INLINE vi vnni_end(vi acc) { return acc; }
 #include "kernels/tile.h"
 #include "kernels/block_words.h"
 #include "kernels/max_size.h"
+#include "kernels/block_columns.h"
 #include "kernels/i8_product.h"
 
 #endif

@@ -200,39 +200,21 @@ static void i8_panel(const struct heed_i8_product *product) {
     }
 }
 
-/* VF_LANES columns of weights as they are, each of which lies along k. */
-struct i8_columns {
-    const char *group[(VF_LANES + ROW_GROUP - 1) / ROW_GROUP];
-    int64_t second, third; /* bytes from a group's first column */
-};
-INLINE const char *i8_column(const struct i8_columns *at, const int i) {
-    return at->group[i / ROW_GROUP] + (i % ROW_GROUP == 0 ? 0 : i % ROW_GROUP == 1 ? at->second : at->third);
-}
-
-/* VF_PIECE words of all of them, `bytes` behind where they are: as pack_words, but in registers. */
-INLINE void i8_load_words(const struct i8_columns *at, const int bytes, vf words[VF_PIECE]) {
-    UNROLL for (int i = 0; i < VF_PIECE; i++) {
-        const char *pieces[VF_LANES / VF_PIECE];
-        UNROLL for (int j = i; j < VF_LANES; j += VF_PIECE) pieces[j / VF_PIECE] = i8_column(at, j) + bytes;
-        words[i] = v_load_pieces(pieces, VF_LANES / VF_PIECE);
-    }
-    v_transpose_pieces(words);
-}
-
 /* c of some rows and VF_LANES columns, `step` bytes apart. */
 INLINE void i8_columns_body(const enum heed_type type, const int rows, const struct heed_i8_product *product, const char *column,
                             int64_t step, float *c) {
     const struct heed_i8_block *a = product->a;
+    uintptr_t next = (uintptr_t)column + (uintptr_t)(VF_LANES * step);
     vf chain[I8_ROWS];
     UNROLL for (int i = 0; i < rows; i++) chain[i] = v_zero();
     NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, a++, column += block_bytes(type)) {
         vi sums[I8_ROWS];
-        struct i8_columns at = {.second = step, .third = 2 * step};
-        UNROLL for (int g = 0; g * ROW_GROUP < VF_LANES; g++) at.group[g] = column + g * ROW_GROUP * step;
+        const struct block_columns at = block_columns_at(column, step);
+        next = fetch_next_columns(next, VF_LANES * block_bytes(type));
         UNROLL for (int i = 0; i < rows; i++) sums[i] = v_zero_int();
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf words[VF_PIECE];
-            i8_load_words(&at, scale_bytes(type) + word * WORD_BYTES, words);
+            load_column_words(&at, scale_bytes(type) + word * WORD_BYTES, words);
             UNROLL for (int w = 0; w < VF_PIECE; w++) UNROLL for (int i = 0; i < rows; i++)
                 UNROLL for (int half = 0; half < block_halves(type); half++) {
                 const vi x = v_set1_word(a[i * product->lda].q + half * TYPE_BLOCK / 2 + (word + w) * WORD_BYTES),

@@ -28,6 +28,8 @@
 #include "kernels/thin_panel.h"
 #include "kernels/thin_product.h"
 #include "kernels/thin_transposed.h"
+#include "kernels/block_columns.h"
+#include "kernels/thin_columns.h"
 #include "kernels/thin_blocks.h"
 #include "kernels/exp2.h"
 #include "kernels/sum16.h"

@@ -248,6 +248,10 @@ static bool may_differ(const struct heed_thin_blocks *product) {
 }
 
 static void thin_blocks(const struct heed_thin_blocks *product) {
+    if (takes_columns(product)) {
+        thin_columns(product);
+        return;
+    }
     const bool raised = VF_RAISES && product->raises && product->rows == 1 && type_has_blocks(product->type);
     multiply_blocks(product, raised);
     if (raised && may_differ(product))
