@@ -12,15 +12,15 @@ enum {
     COLUMNS_VECTORS = 2
 };
 
-/* Columns of some vectors, and the rows' chains. */
-struct thin_columns {
+/* A block of each column of some vectors: where it is, and its scale. */
+struct scaled_columns {
     struct block_columns at[COLUMNS_VECTORS];
     vf scale[COLUMNS_VECTORS];
 };
 
-/* chains take in the elements of word `word` + w, a half of q4_0's. */
+/* Chains take in the elements of one word, from element p on; of q4_0's, a half. */
 INLINE void columns_word(const enum heed_type type, const int rows, const int vectors, vf chains[][COLUMNS_VECTORS],
-                         const struct tile_rows *a, const struct thin_columns *columns, vf words[COLUMNS_VECTORS][VF_PIECE],
+                         const struct tile_rows *a, const struct scaled_columns *columns, vf words[COLUMNS_VECTORS][VF_PIECE],
                          const int w, const int half, const int p) {
     UNROLL for (int byte = 0; byte < WORD_BYTES; byte++) {
         vf b[COLUMNS_VECTORS];
@@ -38,7 +38,7 @@ INLINE void columns_word(const enum heed_type type, const int rows, const int ve
 
 /* A block of each column. */
 INLINE void columns_block(const enum heed_type type, const int rows, const int vectors, vf chains[][COLUMNS_VECTORS],
-                          const struct tile_rows *a, const struct thin_columns *columns) {
+                          const struct tile_rows *a, const struct scaled_columns *columns) {
     UNROLL for (int half = 0; half < block_halves(type); half++)
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
         vf words[COLUMNS_VECTORS][VF_PIECE];
@@ -58,7 +58,7 @@ INLINE void columns_body(const enum heed_type type, const int rows, const int ve
     tile_rows_begin(rows, &a, product->a, product->lda);
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) chains[i][v] = v_zero();
     NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, column += block_bytes(type)) {
-        struct thin_columns columns;
+        struct scaled_columns columns;
         UNROLL for (int v = 0; v < vectors; v++) {
             const char *first = column + v * VF_LANES * step;
             columns.at[v] = block_columns_at(first, step);
