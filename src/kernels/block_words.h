@@ -27,20 +27,22 @@ INLINE int block_halves(const enum heed_type type) { return type == HEED_Q4_0 ? 
  * of 8 takes 1.05 times as long (Zen 3). */
 INLINE int block_window(const enum heed_type type) { return (type == HEED_Q4_0 ? INT4_WINDOW_BLOCKS : WINDOW_BLOCKS) * TYPE_BLOCK; }
 
-/* The scales, for weights as load_weight has them. */
+/* Scales, for weights as weight_of_word has them. */
+#define WEIGHT_UNIT 0x1p-24f
+INLINE vf widen_scales(vh scales) { return v_mul(v_widen_f16(scales), v_set1(WEIGHT_UNIT)); }
 INLINE vf load_scale(const enum heed_type type, const char *block, int j) {
-    const float unit = 0x1p-24f;
-    if (!type_has_blocks(type))
-        return v_set1(unit);
-    return v_mul(v_widen_f16(v_load_half((const uint16_t *)(const void *)block + j)), v_set1(unit));
+    return type_has_blocks(type) ? widen_scales(v_load_half((const uint16_t *)(const void *)block + j)) : v_set1(WEIGHT_UNIT);
 }
-/* Row i of a turn, columns from j on, in units of load_scale. */
+/* Element `byte` of a word, of q4_0 the one in that half of it, in units of the scales. */
+INLINE vf weight_of_word(const enum heed_type type, vi word, const int half, const int byte) {
+    return type == HEED_Q4_0 ? v_int4(word, byte * 2 + half) : v_byte(word, byte);
+}
+/* Row i of a turn, columns from j on. */
 INLINE vi load_word(const char *words, int j, const int i) {
     return v_load_int((const uint8_t *)words + i / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES);
 }
 INLINE vf load_weight(const enum heed_type type, const char *words, int j, const int half, const int i) {
-    const vi word = load_word(words, j, i);
-    return type == HEED_Q4_0 ? v_int4(word, i % WORD_BYTES * 2 + half) : v_byte(word, i % WORD_BYTES);
+    return weight_of_word(type, load_word(words, j, i), half, i % WORD_BYTES);
 }
 
 /* Of a block and its words. */

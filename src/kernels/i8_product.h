@@ -22,8 +22,8 @@
 static const float i8_least_scale = 0x1p-126f;
 
 enum {
-    I8_ROWS = 4,                                      /* of a tile, at most */
-    I8_SUMS = TILE_ROWS * TILE_VECTORS > 12 ? 16 : 8, /* of integers; the rest of the registers multiply */
+    I8_ROWS = 4,                      /* of a tile, at most */
+    I8_SUMS = FEW_REGISTERS ? 8 : 16, /* of integers; the rest of the registers multiply */
     I8_PANEL = HEED_PANEL / VF_LANES,
     I8_VECTORS = I8_PANEL < I8_SUMS ? I8_PANEL : I8_SUMS /* of a tile, at most */
 };

@@ -14,7 +14,7 @@ enum {
     /* Where registers are few, one row or two take a word of some vectors after another, and each vector of weights meets its sums
      * at once: with weights of all vectors in registers, sums wait on the stack (gcc 12), and q4_0 takes 1.35 times as long, two
      * rows 1.4 times.  Of one row four vectors abreast, q4_0 takes 0.91 of the time of one at a time (AVX2, Zen 3). */
-    BLOCKS_BY_WORDS = TILE_ROWS * TILE_VECTORS <= 12,
+    BLOCKS_BY_WORDS = FEW_REGISTERS,
     BLOCKS_VECTORS = 8 /* of a tile, at most */
 };
 /* A turn, of a window of columns that are not packed. */

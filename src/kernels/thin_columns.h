@@ -24,11 +24,8 @@ INLINE void columns_word(const enum heed_type type, const int rows, const int ve
                          const int w, const int half, const int p) {
     UNROLL for (int byte = 0; byte < WORD_BYTES; byte++) {
         vf b[COLUMNS_VECTORS];
-        UNROLL for (int v = 0; v < vectors; v++) {
-            const vi word = v_bits(words[v][w]);
-            const vf number = type == HEED_Q4_0 ? v_int4(word, byte * 2 + half) : v_byte(word, byte);
-            b[v] = v_pin(v_mul(columns->scale[v], number));
-        }
+        UNROLL for (int v = 0; v < vectors; v++) b[v] =
+            v_pin(v_mul(columns->scale[v], weight_of_word(type, v_bits(words[v][w]), half, byte)));
         UNROLL for (int i = 0; i < rows; i++) {
             const vf row = v_load1(tile_row(a, i) + p + byte);
             UNROLL for (int v = 0; v < vectors; v++) chains[i][v] = v_chain(chains[i][v], row, b[v]);
@@ -62,7 +59,7 @@ INLINE void columns_body(const enum heed_type type, const int rows, const int ve
         UNROLL for (int v = 0; v < vectors; v++) {
             const char *first = column + v * VF_LANES * step;
             columns.at[v] = block_columns_at(first, step);
-            columns.scale[v] = v_mul(v_widen_f16(v_load_half_apart(first, step)), v_set1(0x1p-24f)); /* as load_scale has them */
+            columns.scale[v] = widen_scales(v_load_half_apart(first, step));
         }
         next = fetch_next_columns(next, vectors * VF_LANES * block_bytes(type));
         columns_block(type, rows, vectors, chains, &a, &columns);
@@ -96,7 +93,7 @@ COLUMNS_SHAPE(columns_q4_0, HEED_Q4_0, 2)
 
 /* Bytes, whose columns often are a multiple of 4 KB apart, take 1.4 to 1.6 times as long so. */
 INLINE bool takes_columns(const struct heed_thin_blocks *product) {
-    return TILE_ROWS * TILE_VECTORS <= 12 && !product->packed && product->rows <= COLUMNS_ROWS && type_has_blocks(product->type);
+    return FEW_REGISTERS && !product->packed && product->rows <= COLUMNS_ROWS && type_has_blocks(product->type);
 }
 static void thin_columns(const struct heed_thin_blocks *product) {
     static void (*const shapes[2][COLUMNS_ROWS])(const struct heed_thin_blocks *) = {{columns_q8_0_1, columns_q8_0_2},

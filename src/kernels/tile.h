@@ -12,7 +12,10 @@
 #endif
 
 #define TILE_COLUMNS (TILE_VECTORS * VF_LANES)
-enum { TALL_ROWS = 2 * TILE_ROWS };
+enum {
+    TALL_ROWS = 2 * TILE_ROWS,
+    FEW_REGISTERS = TILE_ROWS * TILE_VECTORS <= 12 /* 16 */
+};
 _Static_assert(TILE_ROWS <= HEED_MAX_TILE_ROWS && TILE_VECTORS <= 4, "tables of shapes have no more");
 
 INLINE void tile_zero(const int rows, const int vectors, vf acc[][TILE_VECTORS]) {
@@ -87,7 +90,7 @@ INLINE void tile_step(const int rows, const int vectors, vf acc[][TILE_VECTORS],
 
 /* Steps of one turn of the loop, about 96 multiply-adds: with 4, AVX2 takes 432 cycles for a tile of head_dim 64, with 8 it takes
  * 401, of which 384 are the products'; AVX-512 loses 4 % by 8. */
-enum { TILE_STEPS = TILE_ROWS * TILE_VECTORS > 12 ? 4 : 8 };
+enum { TILE_STEPS = FEW_REGISTERS ? 8 : 4 };
 
 /* How many rows of b are addressed from one pointer, as rows of a are.  An addition for each row is 8 of the 181 instructions of a
  * turn of AVX2, and where another hardware thread shares the core, instructions are what is short: with groups of four, and what
