@@ -147,7 +147,7 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
         for (end = row; end < rows && block->begins[end] < at + dots->tile_columns;)
             end = smaller(end + dots->tile_rows, rows);
         tile.a = block->query + (from + row) * plan->depth;
-        tile.b = key_panel(block, at) + at % HEED_PANEL * dots->b_step;
+        tile.b = key_panel(block, at) + at % HEED_PANEL;
         tile.sums = block->scores + row * HEED_CHUNK + at;
         tile.first = at == first;
         score_columns(block, &tile, row, end, at, maxima);
@@ -180,13 +180,12 @@ static void multiply_values(const struct attention_block *block, int64_t from, i
     struct heed_dot_tile tile = {.k = max_i64(0, round_up(end, HEED_DOT) - first),
                                  .a = block->scores + row * HEED_CHUNK + first / dots->elements,
                                  .lda = HEED_CHUNK,
-                                 .a_in_rows = true,
                                  .ldsums = ld,
                                  .keep_old = apart ? NULL : block->keep_old + row,
                                  .take_new = apart ? NULL : block->take_new + row};
     for (int64_t j = 0; j < value_dim; j += dots->tile_columns) {
         tile.columns = (int)min_i64(dots->tile_columns, value_dim - j);
-        tile.b = value_panel(block, first, j) + j % HEED_PANEL * dots->b_step;
+        tile.b = value_panel(block, first, j) + j % HEED_PANEL;
         tile.sums = sums + j;
         multiply(dots, tile, rows);
     }

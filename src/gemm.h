@@ -82,6 +82,7 @@ void heed_gemm_load_dots(const struct heed_gemm *request, const struct heed_kern
 struct heed_gemm_finish_place {
     const char *data;
     int64_t ld;
+    enum heed_type type;
 };
 struct heed_gemm_finish_place heed_gemm_finish_at(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
                                                   int64_t row, int64_t rows, int64_t column);

@@ -89,8 +89,13 @@ const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed
 
 void heed_gemm_load_dots(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct heed_dots *dots,
                          int64_t column, int columns, int64_t start, int64_t k, float *source, float *panel) {
-    if (heed_gemm_packed_has_words(request)) {
-        dots->load_b_words(heed_gemm_packed_at(request, column, start), k, panel);
+    if (heed_gemm_packed_has_words(request) && dots->elements == 2) {
+        const int64_t bytes = panel_bytes(HEED_BF16, k);
+        memcpy(panel, heed_gemm_packed_at(request, column, start), (size_t)bytes);
+        memset((char *)panel + bytes, 0, (size_t)(panel_bytes(HEED_BF16, round_up(k, HEED_DOT)) - bytes));
+    } else if (heed_gemm_packed_has_words(request)) {
+        kernels->unpack_words(heed_gemm_packed_at(request, column, start), k, false, panel);
+        dots->load_b(panel, HEED_F32, HEED_PANEL, k, HEED_PANEL, panel);
     } else if (request->transpose_b && !request->packed_b && !type_has_blocks(request->b_type)) {
         dots->load_b_transposed(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, panel);
     } else {

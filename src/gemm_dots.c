@@ -1,8 +1,9 @@
 /* heed_gemm in HEED_COMPUTE_BF16_AMX: by dots, of AMX or of what stands in for it.
  *
- * AMX multiplies 16 times as fast as fma but reads memory no faster, so factors are to be arranged once and used often: of a as
- * many rows as take some MiB, by all workers together; then each task goes through blocks of b of 256 columns, which half of L2
- * holds, and multiplies each with one strip of rows after another. */
+ * AMX multiplies 16 times as fast as fma but reads memory no faster, so what is there in its form is read where it is, rows of bf16
+ * and packed words.  The rest is arranged once and used often: of a as many rows as take some MiB, by all workers together; then
+ * each task goes through blocks of b, all of k in as many columns as L2 holds, and multiplies each with one strip of rows after
+ * another. */
 #include "gemm_dots.h"
 
 #include "cache_sizes.h"
@@ -14,9 +15,8 @@
 #include "workspace.h"
 
 enum {
-    BLOCK_COLUMNS = 4 * HEED_PANEL,
+    TASK_PANELS = 4, /* of a task, if there are enough of them */
     BLOCK_K_LEAST = 512,
-    BLOCK_K_MOST = 2048,
     FEW_ROWS_K = 256,   /* where b is used once or twice, a panel of it is arranged in L1 */
     A_FLOATS = 1 << 21, /* of a, arranged at a time, if that is rows enough */
     BLOCK_ROWS_LEAST = 512,
@@ -35,7 +35,7 @@ struct dots_block {
 /* Columns are cut first, as many panels at a time as a block has if there are enough: each task arranges its own b. */
 static void plan_tasks(struct dots_run *run) {
     const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = run->workers > 1 ? run->workers * TASKS_PER_WORKER : 1;
-    const int64_t least = panels >= wanted * (BLOCK_COLUMNS / HEED_PANEL) ? BLOCK_COLUMNS / HEED_PANEL : 1;
+    const int64_t least = panels >= wanted * TASK_PANELS ? TASK_PANELS : 1;
     run->task_columns = round_up(ceil_div(panels, wanted), least) * HEED_PANEL;
     run->column_tasks = ceil_div(run->request->n, run->task_columns);
     const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
@@ -44,27 +44,43 @@ static void plan_tasks(struct dots_run *run) {
 
 static void plan_workspace(struct dots_run *run) {
     const struct heed_gemm *request = run->request;
-    const int64_t sum_rows = run->k > run->block_k ? round_up(run->task_rows, run->dots->tile_rows) : run->dots->tile_rows;
-    const bool has_source = type_has_blocks(request->b_type);
+    const bool one = run->k == run->block_k, has_source = type_has_blocks(request->b_type);
     const int64_t strip = request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0, source = has_source ? run->block_k * HEED_PANEL : 0;
     run->panel_floats = HEED_PANEL / run->dots->elements * run->block_k;
-    run->sums_at = run->panel_floats * run->block_columns / HEED_PANEL;
-    run->ld_sums = run->block_columns + HEED_LINE;
-    run->source_at = run->sums_at + run->ld_sums * sum_rows;
+    run->sums_at = run->b_is_ready ? 0 : run->panel_floats * run->block_columns / HEED_PANEL;
+    run->ld_sums = one ? HEED_PANEL : run->block_columns + HEED_LINE; /* rows of sums in different sets of L1 */
+    run->source_at = run->sums_at + run->ld_sums * (one ? run->dots->tile_rows : round_up(run->task_rows, run->dots->tile_rows));
     run->worker_floats = run->source_at + max_i64(source, strip);
 }
 
 static int64_t row_floats(const struct dots_run *run) { return run->k / run->dots->elements; }
 
-static int64_t a_floats(const struct dots_run *run) { return round_up(run->block_rows, LOAD_ROWS) * row_floats(run); }
+static int64_t a_floats(const struct dots_run *run) {
+    return round_up(min_i64(run->block_rows, run->request->m - run->ready_rows), LOAD_ROWS) * run->lda;
+}
+
+/* Whether rows of a are words where they are, all of k. */
+static bool rows_are_ready(const struct dots_run *run) {
+    const struct heed_gemm *request = run->request;
+    return run->dots->elements == 2 && request->a_type == HEED_BF16 && !request->transpose_a && request->k == run->k &&
+           request->lda % 2 == 0 && (uintptr_t)request->a % sizeof(float) == 0;
+}
+
+static void plan_factors(struct dots_run *run) {
+    const struct heed_gemm *request = run->request;
+    const int64_t tile_rows = run->dots->tile_rows, lines = row_floats(run) / HEED_LINE;
+    run->ready_rows = rows_are_ready(run) ? request->m / tile_rows * tile_rows : 0; /* whole tiles alone end with a */
+    run->lda = (lines | 1) * HEED_LINE;                                             /* rows in different sets of L1 */
+    run->b_is_ready = run->dots->elements == 2 && heed_gemm_packed_has_words(request) && request->k == run->k;
+}
 
 static void plan_blocks(struct dots_run *run) {
     const struct heed_gemm *request = run->request;
     const bool few = request->m <= run->dots->tile_rows;
-    const int64_t in_cache = heed_cache_sizes().l2 / 2 / BLOCK_COLUMNS / (int64_t)sizeof(float) * run->dots->elements;
-    const int64_t most = few ? FEW_ROWS_K : max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
+    const int64_t in_cache = heed_cache_sizes().l2 / 8 * 5 / HEED_PANEL / (int64_t)sizeof(float) * run->dots->elements;
+    const int64_t most = few && !run->b_is_ready ? FEW_ROWS_K : max_i64(BLOCK_K_LEAST, in_cache);
     run->block_k = round_up(ceil_div(run->k, ceil_div(run->k, most)), HEED_DOT);
-    run->block_columns = few ? HEED_PANEL : min_i64(BLOCK_COLUMNS, round_up(request->n, HEED_PANEL));
+    run->block_columns = HEED_PANEL * max_i64(1, min_i64(few ? 1 : in_cache / run->block_k, ceil_div(request->n, HEED_PANEL)));
     run->block_rows = min_i64(request->m, max_i64(BLOCK_ROWS_LEAST, round_up(A_FLOATS / row_floats(run), LOAD_ROWS)));
 }
 
@@ -76,6 +92,7 @@ struct dots_run heed_gemm_dots_plan(const struct heed_gemm *request, const struc
                            .kernels = kernels,
                            .dots = heed_kernels_dots(kernels, request->compute)};
     run.k = round_up(request->k, HEED_DOT);
+    plan_factors(&run);
     plan_blocks(&run);
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)run.k / run.dots->elements;
     const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
@@ -92,27 +109,33 @@ static void load_transposed(const struct dots_run *run, int64_t row, int64_t row
         const int64_t k = min_i64(HEED_PANEL, request->k - p);
         run->kernels->pack_transposed(type_at(request->a_type, request->a, p * request->lda + row), request->a_type, request->lda,
                                       rows, (int)k, scratch);
-        run->dots->load_a(scratch, HEED_F32, HEED_PANEL, rows, k, to + p / HEED_DOT * run->dots->a_dot, row_floats(run));
+        run->dots->load_a(scratch, HEED_F32, HEED_PANEL, rows, k, to + p / run->dots->elements, run->lda);
     }
 }
+
+/* The first of the block's rows that are in the workspace. */
+static int64_t first_arranged(const struct dots_run *run) { return max_i64(run->row, run->ready_rows); }
 
 static bool load_rows(void *context, int64_t task, int worker) {
     const struct dots_run *run = context;
     const struct heed_gemm *request = run->request;
-    const int64_t first = task * LOAD_ROWS, rows = min_i64(LOAD_ROWS, run->rows - first), row = run->row + first;
-    float *to = run->a + first * row_floats(run);
+    const int64_t first = task * LOAD_ROWS, row = first_arranged(run) + first;
+    const int64_t rows = min_i64(LOAD_ROWS, run->row + run->rows - row);
+    float *to = run->a + first * run->lda;
     heed_fp_flush(true);
     if (request->transpose_a)
         load_transposed(run, row, rows, run->workspace + worker * run->worker_floats + run->source_at, to);
     else
         run->dots->load_a(type_at(request->a_type, request->a, row * request->lda), request->a_type, request->lda, rows, request->k,
-                          to, row_floats(run));
+                          to, run->lda);
     heed_fp_flush(false);
     return true;
 }
 
 static void load_b(const struct dots_block *block) {
     const struct dots_run *run = block->run;
+    if (run->b_is_ready)
+        return;
     const int64_t k = min_i64(block->k, run->request->k - block->start);
     float *panel = block->b;
     for (int64_t j = 0; j < block->columns; j += HEED_PANEL, panel += run->panel_floats)
@@ -120,60 +143,63 @@ static void load_b(const struct dots_block *block) {
                             block->start, k, block->source, panel);
 }
 
-/* Tiles of a strip fetch the next one, each a part of it, and what becomes of their sums. */
-static void fetch_with_tiles(const struct dots_block *block, int64_t i, int64_t rows, struct heed_dot_tile *tile) {
+/* Columns from the j-th of the block on. */
+static const float *b_at(const struct dots_block *block, int64_t j) {
+    if (block->run->b_is_ready)
+        return heed_gemm_packed_at(block->run->request, block->column + j, block->start);
+    return block->b + j / HEED_PANEL * block->run->panel_floats;
+}
+
+/* Rows of a from the i-th of the block on. */
+static void find_rows(const struct dots_block *block, int64_t i, struct heed_dot_tile *tile) {
     const struct dots_run *run = block->run;
-    const int64_t dots = block->k / HEED_DOT, strip = run->dots->tile_rows * row_floats(run);
-    const int64_t tiles = ceil_div(block->columns, run->dots->tile_columns);
-    if (i + rows < block->rows) {
-        tile->next = (const char *)(tile->a + strip);
-        tile->next_lines = (int)ceil_div(strip / HEED_LINE, tiles * dots);
-    }
-    if (block->start + block->k == run->k) {
-        const struct heed_gemm_finish_place place =
-            heed_gemm_finish_at(run->request, run->epilogue, run->row + block->row + i, rows, block->column);
-        tile->next_c = place.data;
-        tile->ldnext_c = place.ld;
-        tile->next_c_rows = (int)ceil_div(rows, dots);
-    }
+    const int64_t row = run->row + block->row + i;
+    const bool ready = row < run->ready_rows;
+    tile->lda = ready ? run->request->lda / run->dots->elements : run->lda;
+    tile->a = ready ? type_at(run->request->a_type, run->request->a, row * run->request->lda)
+                    : run->a + (row - first_arranged(run)) * run->lda;
+    tile->a += block->start / run->dots->elements;
+}
+
+/* What a tile's sums become is fetched while they are made. */
+static void fetch_c(const struct dots_block *block, int64_t i, int64_t j, struct heed_dot_tile *tile) {
+    const struct dots_run *run = block->run;
+    const struct heed_gemm_finish_place place =
+        heed_gemm_finish_at(run->request, run->epilogue, run->row + block->row + i, tile->rows, block->column + j);
+    tile->c = place.data;
+    tile->ldc = place.ld;
+    tile->c_lines = (int)ceil_div(type_span(place.type, run->dots->tile_columns), HEED_LINE * (int64_t)sizeof(float));
 }
 
 /* Rows [i, i + rows) of the block. */
-static void multiply_strip(const struct dots_block *block, int64_t i, int64_t rows, float *sums) {
+static void multiply_strip(const struct dots_block *block, int64_t i, int64_t rows) {
     const struct dots_run *run = block->run;
     const struct heed_dots *dots = run->dots;
+    const bool one = run->k == run->block_k, last = block->start + block->k == run->k;
     struct heed_dot_tile tile = {.rows = (int)rows,
                                  .k = min_i64(block->k, round_up(run->request->k, dots->depth) - block->start),
-                                 .a = run->a + (block->row + i) * row_floats(run) + block->start / HEED_DOT * dots->a_dot,
-                                 .lda = row_floats(run),
+                                 .fetches_b = run->b_is_ready && i == 0,
                                  .continues = block->start > 0,
                                  .ldsums = run->ld_sums};
-    fetch_with_tiles(block, i, rows, &tile);
-    for (int64_t j = 0; j < block->columns; j += dots->tile_columns) {
-        tile.columns = (int)min_i64(dots->tile_columns, block->columns - j);
-        tile.b = block->b + j / HEED_PANEL * run->panel_floats + j % HEED_PANEL * dots->b_step;
-        tile.sums = sums + j;
+    find_rows(block, i, &tile);
+    for (int64_t j = 0; j < block->columns; j += HEED_PANEL) {
+        tile.columns = (int)min_i64(HEED_PANEL, block->columns - j);
+        tile.b = b_at(block, j);
+        tile.sums = block->sums + (one ? 0 : i * run->ld_sums + j);
+        if (last)
+            fetch_c(block, i, j, &tile);
         dots->tile(&tile);
-        if (tile.next)
-            tile.next += tile.next_lines * (block->k / HEED_DOT) * HEED_LINE * (int64_t)sizeof(float);
-        if (tile.next_c)
-            tile.next_c += type_span(run->request->c_type, dots->tile_columns);
+        if (last)
+            heed_gemm_finish(run->request, run->epilogue, run->kernels,
+                             &(struct heed_gemm_sums){run->row + block->row + i, rows, block->column + j, tile.columns, tile.sums,
+                                                      run->ld_sums});
     }
 }
 
 static void multiply_block(const struct dots_block *block) {
-    const struct dots_run *run = block->run;
-    const bool one = run->k == run->block_k, last = block->start + block->k == run->k;
-    const int64_t each = run->dots->tile_rows;
-    for (int64_t i = 0; i < block->rows; i += each) {
-        const int64_t rows = min_i64(each, block->rows - i);
-        float *sums = block->sums + (one ? 0 : i * run->ld_sums);
-        multiply_strip(block, i, rows, sums);
-        if (last)
-            heed_gemm_finish(
-                run->request, run->epilogue, run->kernels,
-                &(struct heed_gemm_sums){run->row + block->row + i, rows, block->column, block->columns, sums, run->ld_sums});
-    }
+    const int64_t each = block->run->dots->tile_rows;
+    for (int64_t i = 0; i < block->rows; i += each)
+        multiply_strip(block, i, min_i64(each, block->rows - i));
 }
 
 /* Nothing of the caller's runs meanwhile, which may have other uses for what dots need. */
@@ -230,10 +256,11 @@ enum heed_status heed_gemm_dots(struct dots_run *run, float *workspace) {
     run->workspace = workspace + a_floats(run);
     for (run->row = 0; run->row < m && status == HEED_OK; run->row += run->rows) {
         run->rows = min_i64(run->block_rows, m - run->row);
-        status = heed_schedule_run(run->exec, run->workers, ceil_div(run->rows, LOAD_ROWS), load_rows, run);
+        const int64_t arranged = run->row + run->rows - first_arranged(run), row_tasks = ceil_div(run->rows, run->task_rows);
+        if (arranged > 0)
+            status = heed_schedule_run(run->exec, run->workers, ceil_div(arranged, LOAD_ROWS), load_rows, run);
         if (status == HEED_OK)
-            status =
-                heed_schedule_run(run->exec, run->workers, ceil_div(run->rows, run->task_rows) * run->column_tasks, multiply, run);
+            status = heed_schedule_run(run->exec, run->workers, row_tasks * run->column_tasks, multiply, run);
     }
     return status;
 }

@@ -13,11 +13,13 @@ struct dots_run {
     const struct heed_dots *dots;
     int workers;
     int64_t k, block_k, block_rows, block_columns; /* k: rounded up to HEED_DOT */
-    int64_t row, rows;                             /* of the block of a that is arranged now */
+    bool b_is_ready;                               /* packed words are read where they are */
+    int64_t ready_rows;                            /* of a, which are read where they are; all others are arranged */
+    int64_t row, rows;                             /* of the block of a that is multiplied now */
     int64_t task_rows, task_columns, column_tasks;
     /* A worker's workspace: a block of b, sums, what b's panel is made of. */
-    int64_t ld_sums; /* a line more than columns: rows of sums in different sets of L1 */
-    int64_t panel_floats, sums_at, source_at, worker_floats;
+    int64_t panel_floats, ld_sums, sums_at, source_at, worker_floats;
+    int64_t lda; /* of the rows in a */
     float *a, *workspace;
 };
 

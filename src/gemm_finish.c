@@ -22,7 +22,7 @@ struct heed_gemm_finish_place heed_gemm_finish_at(const struct heed_gemm *reques
     else if (epilogue && epilogue->residual.data)
         at = epilogue->residual;
     const int64_t ld = rows > 1 ? type_span(at.type, at.token_stride) : 0; /* that of a single row may be any number */
-    return (struct heed_gemm_finish_place){source_at(&at, row, column).data, ld};
+    return (struct heed_gemm_finish_place){source_at(&at, row, column).data, ld, at.type};
 }
 
 /* Only products have numbers below 2^-126 be 0, and only where they round to bf16: what follows them are floats

@@ -292,29 +292,30 @@ struct heed_activation_row {
 };
 
 /* A tile of sums of dots: sums[i][j], from what it is if `continues`, else from 0, takes in a's row i times b's column j for p =
- * 0..k-1, as load_a and load_b arrange them; k is a multiple of `depth`.  lda: floats from a row to the next.  Of a, b and sums
- * all that a whole tile would have may be read, and of sums written; what is beyond rows and columns may be anything.
+ * 0..k-1, as load_a and load_b arrange them; k is a multiple of `depth`.  lda: floats from a row to the next.  columns may also be
+ * several times tile_columns, up to HEED_PANEL: tiles side by side.  Of a, b and sums all that whole tiles would have may be read,
+ * and of sums written; what is beyond rows and columns may be anything.
  * Where dots' tiles finish, and there alone: nothing continues; any number of tiles one under the other; if keep_old, sums[i][j] =
  * fma(sums[i][j], keep_old[i], chain * take_new[i]), the chain from 0; if row_max, lane-wise maxima of the sums of row i go to
- * row_max[i][0..15], of these and, unless `first`, what is there, and ldsums is HEED_CHUNK. Advice: for each HEED_DOT of k
- * next_lines cache lines from `next` on, one after another, are fetched into L2, and of what will be written of next_c, of as many
- * rows and columns, ldnext_c bytes apart, next_c_rows rows. */
+ * row_max[i][0..15], of these and, unless `first`, what is there, and ldsums is HEED_CHUNK.  Advice: fetches_b, for
+ * the first tile that reads this b; c, unless NULL, what these sums become, its rows ldc bytes apart and of c_lines cache lines for
+ * every tile_columns columns. */
 struct heed_dot_tile {
     int rows, columns;
     int64_t k;
     const float *a;
     int64_t lda;
-    bool a_in_rows; /* a is what weigh makes, not load_a: element p of row i is element p of what begins at a + i * lda */
     const float *b;
+    bool fetches_b;
+    const char *c;
+    int64_t ldc;
+    int c_lines;
     bool continues;
     float *sums;
     int64_t ldsums;
     const float *keep_old, *take_new;
     float *row_max;
     bool first;
-    const char *next, *next_c;
-    int64_t ldnext_c;
-    int next_lines, next_c_rows;
 };
 
 /* As heed_exp_rows, but pairs are not used, and row_max may be NULL: then any number may stand around the keys that a row sees, out
@@ -351,13 +352,11 @@ struct heed_dots_callers {
  * heed_fp_flush is on.
  *
  * Factors are rounded to bf16, elements below 2^-126 (AMX: of both, pairs: of a) being 0, and arranged as tile has them, zeros up
- * to a multiple of HEED_DOT included: row i of a, a multiple of tile_rows, is at i * lda, from p on, a multiple of HEED_DOT, at p /
- * HEED_DOT * a_dot, where lda is k / elements, k such a multiple; panels of b, HEED_PANEL / elements floats for each p, have column
- * j, a multiple of tile_columns, at j * b_step. */
+ * to a multiple of HEED_DOT included: rows of a, and panels of b of which each row, of words if elements is 2, has HEED_PANEL.  So
+ * rows and packed panels of bf16 are words as they are. */
 struct heed_dots {
-    int elements; /* of a factor, in the place of a float: 1, or 2 */
-    int depth;    /* of k, taken in at a time */
-    int a_dot, b_step;
+    int elements;                /* of a factor, in the place of a float: 1, or 2 */
+    int depth;                   /* of k, taken in at a time */
     int tile_rows, tile_columns; /* tile_columns divides HEED_PANEL */
     bool finishes;               /* see heed_dot_tile; AMX's sums leave their registers only for memory */
     /* Whether the operating system lets this process use the tiles: if not, the dots of `otherwise` do.  NULL: it does. */
@@ -372,7 +371,6 @@ struct heed_dots {
     void (*load_a)(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy);
     void (*load_b)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
     void (*load_b_transposed)(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y);
-    void (*load_b_words)(const void *words, int64_t k, float *y); /* of a panel as heed_gemm_pack_b has it, all columns */
     void (*tile)(const struct heed_dot_tile *tile);
     void (*weigh)(const struct heed_dot_weights *weights);
     void (*weigh_values)(const struct heed_dot_values *values); /* where tiles finish */

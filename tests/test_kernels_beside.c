@@ -206,7 +206,6 @@ static void merge_apart(const struct heed_kernels *table, const struct heed_dot_
                                                .k = k,
                                                .a = all->weights.rows.s + i * HEED_CHUNK + all->weights.first / dots->elements,
                                                .lda = HEED_CHUNK,
-                                               .a_in_rows = true,
                                                .b = all->b + j / HEED_PANEL * all->panel_floats,
                                                .sums = apart + i * all->ldo + j,
                                                .ldsums = all->ldo});

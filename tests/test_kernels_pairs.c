@@ -291,7 +291,7 @@ static void words_tiles(const struct words_case *c, const struct heed_dots *dots
                                                .k = round_up(c->k, dots->depth),
                                                .a = a + i * lda,
                                                .lda = lda,
-                                               .b = b + j * dots->b_step,
+                                               .b = b + j,
                                                .sums = sums + i * HEED_PANEL + j,
                                                .ldsums = HEED_PANEL});
 }

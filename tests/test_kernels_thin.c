@@ -208,10 +208,9 @@ static void check_unpacked(const struct heed_kernels *table, const struct thin_c
     must(compare(ANY_NAN, got, want, depth, HEED_PANEL));
     const struct heed_dots *const all[] = {table->dots, table->pairs};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]) {
-            all[i]->load_b_words(b.data, t->k, got);
-            all[i]->load_b(rows, HEED_BF16, HEED_PANEL, t->k, HEED_PANEL, want);
-            must(compare(SAME_BITS, got, want, dots_depth / all[i]->elements, HEED_PANEL));
+        if (all[i] && all[i]->elements == 2) { /* packed words are b as they are */
+            all[i]->load_b(rows, HEED_BF16, HEED_PANEL, t->k, HEED_PANEL, got);
+            must(compare(SAME_BITS, got, b.data, round_up(t->k, 2) / 2, HEED_PANEL));
         }
     must(tensor_unchanged(&b));
     tensor_free(&b);

@@ -50,58 +50,70 @@ static void end(const struct heed_dots_callers *callers) {
         _tile_release();
 }
 
-/* Rows of a stand 16 to a register, columns of b too. */
-enum { A_ROWS = REGISTER, B_ROW = REGISTER, B_COLUMNS = REGISTER * REGISTER };
 /* Elements below 2^-126 are 0 before they are rounded. */
 INLINE __m512i round_b(vf low, vf high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 
 #include "bf16_words.h"
 
-/* Floats from one dot to the next: of a a register, of b those of a panel. */
-enum { A_STEP = REGISTER * REGISTER, B_STEP = HEED_PANEL / REGISTER * A_STEP };
+/* Floats of b from one dot to the next, and bytes from one row of it to the next. */
+enum { B_STEP = HEED_DOT / 2 * HEED_PANEL, B_BYTES = HEED_PANEL * sizeof(float) };
 
-/* What will be loaded in two steps' time, into L1.  Left alone the loads wait for L2: products of 1024 x 1024 x 1024 take 1.35
- * times as long. */
-INLINE void fetch(const float *data) { UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(data + i * REGISTER, 0, 3); }
+/* What is loaded in the next step, 16 columns of it, into L1, and if it was not read before, what is loaded some steps later, into
+ * L2. Left alone loads wait, the more so beside a neighbour on the core. */
+INLINE void fetch_next_b(const struct heed_dot_tile *tile, const float *b) {
+    enum { AHEAD = 4 };
+    UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + B_STEP + i * HEED_PANEL, 0, 3);
+    if (tile->fetches_b)
+        UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + AHEAD * B_STEP + i * HEED_PANEL, 0, 2);
+}
 
-/* Registers: sums 0 to 3, two by two; rows of a 4 and 5; columns of b 6 and 7. */
-INLINE void multiply(const bool tall, const bool wide, const struct heed_dot_tile *tile) {
-    const float *a = tile->a, *b = tile->b;
-    const int64_t a_step = tile->a_in_rows ? REGISTER : A_STEP;
-    const int64_t row_bytes = tile->a_in_rows ? tile->lda * (int64_t)sizeof(float) : ROW_BYTES;
-    const char *next = tile->next, *c = tile->next_c;
-    NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_DOT) {
+/* What the sums become, from column j on: so many rows a step that all of it is fetched in a whole tile. */
+struct fetched_c {
+    const char *next;
+    int64_t ld;
+    int lines, rows;
+};
+
+INLINE struct fetched_c fetched_c_begin(const struct heed_dot_tile *tile, int64_t j) {
+    if (!tile->c)
+        return (struct fetched_c){.rows = 0};
+    return (struct fetched_c){.next = tile->c + j / (2 * REGISTER) * tile->c_lines * ROW_BYTES,
+                              .ld = tile->ldc,
+                              .lines = tile->c_lines,
+                              .rows = (int)ceil_div(tile->rows * HEED_DOT, tile->k)};
+}
+
+INLINE void fetch_c(struct fetched_c *c) {
+    NO_UNROLL for (int i = 0; i < c->rows; i++, c->next += c->ld) NO_UNROLL for (int line = 0; line < c->lines; line++)
+        __builtin_prefetch(c->next + line * ROW_BYTES, 1, 2);
+}
+
+/* Up to 32 rows times 32 columns.  Registers: sums 0 to 3, two by two; rows of a 4 and 5; columns of b 6 and 7. */
+INLINE void square_multiply(const bool wide, const struct heed_dot_tile *tile, const float *b, struct fetched_c *c) {
+    const int64_t row_bytes = tile->lda * (int64_t)sizeof(float);
+    const float *a = tile->a, *below = a + REGISTER * tile->lda;
+    NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_DOT, a += REGISTER, below += REGISTER, b += B_STEP) {
         _tile_loadd(4, a, row_bytes);
-        _tile_loadd(6, b, ROW_BYTES);
-        fetch(b + 2 * B_STEP);
+        _tile_loadd(6, b, B_BYTES);
+        fetch_next_b(tile, b);
         _tile_dpbf16ps(0, 4, 6);
         if (wide) {
-            fetch(b + 2 * B_STEP + A_STEP);
-            _tile_loadd(7, b + A_STEP, ROW_BYTES);
+            _tile_loadd(7, b + REGISTER, B_BYTES);
+            fetch_next_b(tile, b + REGISTER);
             _tile_dpbf16ps(1, 4, 7);
         }
-        if (tall) {
-            _tile_loadd(5, a + REGISTER * tile->lda, row_bytes);
-            _tile_dpbf16ps(2, 5, 6);
-            if (!tile->a_in_rows) {
-                fetch(a + 2 * A_STEP);
-                fetch(a + 2 * A_STEP + REGISTER * tile->lda);
-            }
-        }
-        if (tall && wide)
+        _tile_loadd(5, below, row_bytes);
+        _tile_dpbf16ps(2, 5, 6);
+        fetch_c(c);
+        if (wide)
             _tile_dpbf16ps(3, 5, 7);
-        NO_UNROLL for (int i = 0; i < tile->next_lines; i++, next += ROW_BYTES) __builtin_prefetch(next, 0, 2);
-        NO_UNROLL for (int i = 0; i < tile->next_c_rows; i++, c += tile->ldnext_c) {
-            __builtin_prefetch(c, 1, 2);
-            __builtin_prefetch(c + ROW_BYTES, 1, 2);
-        }
-        a += a_step;
-        b += B_STEP;
     }
 }
 
-INLINE void tile_of(const bool tall, const bool wide, const struct heed_dot_tile *tile) {
-    float *sums = tile->sums, *below = sums + REGISTER * tile->ldsums;
+/* Columns from j on. */
+INLINE void square(const bool wide, const struct heed_dot_tile *tile, int64_t j) {
+    struct fetched_c c = fetched_c_begin(tile, j);
+    float *sums = tile->sums + j, *below = sums + REGISTER * tile->ldsums;
     const int64_t step = tile->ldsums * (int64_t)sizeof(float);
     _tile_zero(0);
     _tile_zero(1);
@@ -109,33 +121,96 @@ INLINE void tile_of(const bool tall, const bool wide, const struct heed_dot_tile
     _tile_zero(3);
     if (tile->continues) {
         _tile_loadd(0, sums, step);
-        if (wide)
+        _tile_loadd(2, below, step);
+        if (wide) {
             _tile_loadd(1, sums + REGISTER, step);
-        if (tall)
-            _tile_loadd(2, below, step);
-        if (tall && wide)
             _tile_loadd(3, below + REGISTER, step);
+        }
     }
-    multiply(tall, wide, tile);
+    square_multiply(wide, tile, tile->b + j, &c);
     _tile_stored(0, sums, step);
-    if (wide)
+    _tile_stored(2, below, step);
+    if (wide) {
         _tile_stored(1, sums + REGISTER, step);
-    if (tall)
-        _tile_stored(2, below, step);
-    if (tall && wide)
         _tile_stored(3, below + REGISTER, step);
+    }
 }
 
-static void tile(const struct heed_dot_tile *request) {
-    const bool tall = request->rows > REGISTER, wide = request->columns > REGISTER;
-    if (tall && wide)
-        tile_of(true, true, request);
-    else if (tall)
-        tile_of(true, false, request);
-    else if (wide)
-        tile_of(false, true, request);
+/* Up to 16 rows times `across` registers of columns: sums 0 to 3, rows of a 4, columns of b 5 to 7. */
+INLINE void flat_multiply(const int across, const struct heed_dot_tile *tile) {
+    const int64_t row_bytes = tile->lda * (int64_t)sizeof(float);
+    const float *a = tile->a, *b = tile->b;
+    NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_DOT, a += REGISTER, b += B_STEP) {
+        UNROLL for (int i = 0; i < across; i++) fetch_next_b(tile, b + i * REGISTER);
+        _tile_loadd(4, a, row_bytes);
+        _tile_loadd(6, b, B_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        if (across > 1) {
+            _tile_loadd(7, b + REGISTER, B_BYTES);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if (across > 2) {
+            _tile_loadd(5, b + 2 * REGISTER, B_BYTES);
+            _tile_dpbf16ps(2, 4, 5);
+        }
+        if (across > 3) {
+            _tile_loadd(6, b + 3 * REGISTER, B_BYTES);
+            _tile_dpbf16ps(3, 4, 6);
+        }
+    }
+}
+
+INLINE void flat(const int across, const struct heed_dot_tile *tile) {
+    float *sums = tile->sums;
+    const int64_t step = tile->ldsums * (int64_t)sizeof(float);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    if (tile->continues) {
+        _tile_loadd(0, sums, step);
+        if (across > 1)
+            _tile_loadd(1, sums + REGISTER, step);
+        if (across > 2)
+            _tile_loadd(2, sums + 2 * REGISTER, step);
+        if (across > 3)
+            _tile_loadd(3, sums + 3 * REGISTER, step);
+    }
+    flat_multiply(across, tile);
+    _tile_stored(0, sums, step);
+    if (across > 1)
+        _tile_stored(1, sums + REGISTER, step);
+    if (across > 2)
+        _tile_stored(2, sums + 2 * REGISTER, step);
+    if (across > 3)
+        _tile_stored(3, sums + 3 * REGISTER, step);
+}
+
+static void tile_flat(const struct heed_dot_tile *tile) {
+    const int across = (tile->columns + REGISTER - 1) / REGISTER;
+    if (across == 1)
+        flat(1, tile);
+    else if (across == 2)
+        flat(2, tile);
+    else if (across == 3)
+        flat(3, tile);
     else
-        tile_of(false, false, request);
+        flat(4, tile);
+}
+
+static void tile_square(const struct heed_dot_tile *tile) {
+    for (int j = 0; j < tile->columns; j += 2 * REGISTER)
+        if (tile->columns - j > REGISTER)
+            square(true, tile, j);
+        else
+            square(false, tile, j);
+}
+
+static void tile(const struct heed_dot_tile *tile) {
+    if (tile->rows > REGISTER)
+        tile_square(tile);
+    else
+        tile_flat(tile);
 }
 
 extern const struct heed_kernels heed_kernels_avx512;
@@ -143,8 +218,6 @@ extern const struct heed_dots heed_dots_amx;
 const struct heed_dots heed_dots_amx = {
     .elements = 2,
     .depth = HEED_DOT,
-    .a_dot = REGISTER * REGISTER,
-    .b_step = REGISTER,
     .tile_rows = 2 * REGISTER,
     .tile_columns = 2 * REGISTER,
     .permitted = permitted,
@@ -154,7 +227,6 @@ const struct heed_dots heed_dots_amx = {
     .load_a = load_a,
     .load_b = load_b,
     .load_b_transposed = load_b_transposed,
-    .load_b_words = load_b_words,
     .tile = tile,
     .weigh = dot_weigh,
 };

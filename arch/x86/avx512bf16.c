@@ -7,8 +7,6 @@
 #include "internal.h"
 #include "kernels.h"
 
-/* Rows of words in a, and of whole panels in b. */
-enum { A_ROWS = 1, B_ROW = HEED_PANEL, B_COLUMNS = VF_LANES };
 /* Rounded first: what lies next to 2^-126 may become it.  Where it does not, vdpbf16ps takes it for 0. */
 INLINE __m512i round_b(vf low, vf high) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(v_round_bf16(low)), v_round_bf16(high), 1);
@@ -173,15 +171,12 @@ extern const struct heed_dots heed_dots_avx512bf16;
 const struct heed_dots heed_dots_avx512bf16 = {
     .elements = 2,
     .depth = 2,
-    .a_dot = HEED_DOT / 2,
-    .b_step = 1,
     .tile_rows = TILE_ROWS,
     .tile_columns = TILE_COLUMNS,
     .finishes = true,
     .load_a = load_a,
     .load_b = load_b,
     .load_b_transposed = load_b_transposed,
-    .load_b_words = load_b_words,
     .tile = pair_tile,
     .gemm_tile = gemm_tile_ready,
     .weigh = dot_weigh,

@@ -1,9 +1,8 @@
 /* Factors of bf16 products as AMX and vdpbf16ps take them: words of two elements of k that follow one another, rounded to bf16; and
  * the softmax whose weights become such rows.  Contracts in src/kernels.h, struct heed_dots.
  *
- * What includes this says, after vec_avx512.h, how words lie: A_ROWS rows of a together, 16 words of each and then the next 16; in
- * b B_ROW words from one row of words to the next and B_COLUMNS from 16 columns to the next; and how b is rounded: round_b(low,
- * high), 32 elements.  Elements of a below 2^-126 are 0 before they are rounded, in either kind of products. */
+ * What includes this says, after vec_avx512.h, how b is rounded: round_b(low, high), 32 elements.  Elements of a below 2^-126 are 0
+ * before they are rounded, in either kind of products. */
 #ifndef HEED_BF16_WORDS_H
 #define HEED_BF16_WORDS_H
 
@@ -33,8 +32,8 @@ INLINE __m512i load_dot(const bool of_a, const enum heed_type type, const void *
 INLINE void load_a_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t k, float *y, int64_t ldy) {
     for (int64_t i = 0; i < rows; i++) {
         const void *row = type_at(type, x, i * ldx);
-        float *to = y + i / A_ROWS * A_ROWS * ldy + i % A_ROWS * WORDS;
-        for (int64_t p = 0; p < k; p += HEED_DOT, to += A_ROWS * WORDS)
+        float *to = y + i * ldy;
+        for (int64_t p = 0; p < k; p += HEED_DOT, to += WORDS)
             _mm512_storeu_si512(to, load_dot(true, type, type_at(type, row, p), k - p));
     }
 }
@@ -54,14 +53,14 @@ INLINE void load_b_of(const enum heed_type type, const void *x, int64_t ldx, int
     const int64_t ahead = LOAD_AHEAD * type_span(type, ldx);
     for (int64_t p = 0; p < round_up(k, HEED_DOT); p += 2) {
         const void *even = type_at(type, x, min_i64(p, k - 1) * ldx), *odd = type_at(type, x, min_i64(p + 1, k - 1) * ldx);
-        float *to = y + p / HEED_DOT * (HEED_DOT / 2) * HEED_PANEL + p % HEED_DOT / 2 * B_ROW;
-        for (int j = 0; j < columns; j += HEED_DOT, to += 2 * B_COLUMNS) {
+        float *to = y + p / 2 * HEED_PANEL;
+        for (int j = 0; j < columns; j += HEED_DOT, to += HEED_DOT) {
             __builtin_prefetch((const char *)type_at(type, even, j) + ahead, 0, 3);
             __builtin_prefetch((const char *)type_at(type, odd, j) + ahead, 0, 3);
             const __m512i a = p < k ? load_dot(false, type, type_at(type, even, j), columns - j) : _mm512_setzero_si512();
             const __m512i b = p + 1 < k ? load_dot(false, type, type_at(type, odd, j), columns - j) : _mm512_setzero_si512();
             _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, low, b));
-            _mm512_storeu_si512(to + B_COLUMNS, _mm512_permutex2var_epi16(a, high, b));
+            _mm512_storeu_si512(to + WORDS, _mm512_permutex2var_epi16(a, high, b));
         }
     }
 }
@@ -74,25 +73,17 @@ static void load_b(const void *x, enum heed_type type, int64_t ldx, int64_t k, i
 INLINE void load_b_transposed_of(const enum heed_type type, const void *x, int64_t ldx, int64_t k, int columns, float *y) {
     for (int64_t p = 0; p < k; p += HEED_DOT)
         for (int j = 0; j < columns; j += WORDS) {
-            float *to = y + p / 2 * HEED_PANEL + j / WORDS * B_COLUMNS;
+            float *to = y + p / 2 * HEED_PANEL + j;
             vf words[WORDS];
             UNROLL for (int i = 0; i < WORDS; i++) words[i] =
                 j + i < columns ? _mm512_castsi512_ps(load_dot(false, type, type_at(type, x, (j + i) * ldx + p), k - p)) : v_zero();
             v_transpose(words);
-            UNROLL for (int i = 0; i < WORDS; i++) v_store(to + i * B_ROW, words[i]);
+            UNROLL for (int i = 0; i < WORDS; i++) v_store(to + i * HEED_PANEL, words[i]);
         }
 }
 
 static void load_b_transposed(const void *x, enum heed_type type, int64_t ldx, int64_t k, int columns, float *y) {
     WITH_STORED_TYPE(type, load_b_transposed_of(TYPE, x, ldx, k, columns, y));
-}
-
-static void load_b_words(const void *words, int64_t k, float *y) {
-    const float *from = words;
-    for (int64_t p = 0; p < round_up(k, HEED_DOT); p += 2, from += HEED_PANEL) {
-        float *to = y + p / HEED_DOT * (HEED_DOT / 2) * HEED_PANEL + p % HEED_DOT / 2 * B_ROW;
-        UNROLL for (int j = 0; j < HEED_PANEL; j += WORDS) v_store(to + j / WORDS * B_COLUMNS, p < k ? v_load(from + j) : v_zero());
-    }
 }
 
 enum { DOT_BYTES = 2 };

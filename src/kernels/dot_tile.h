@@ -48,11 +48,6 @@ static void dot_load_b_transposed(const void *x, enum heed_type type, int64_t ld
     dot_load_b(y, HEED_F32, HEED_PANEL, k, HEED_PANEL, y);
 }
 
-static void dot_load_b_words(const void *words, int64_t k, float *y) {
-    unpack_words(words, k, false, y);
-    dot_load_b(y, HEED_F32, HEED_PANEL, k, HEED_PANEL, y);
-}
-
 /* sums += even + odd, for HEED_DOT of p.  The sums of a tile do not fit into the registers beside the two chains. */
 INLINE void dot_step(const int rows, const int vectors, const struct heed_dot_tile *tile, const float *a, const float *b,
                      float sums[TILE_ROWS][TILE_COLUMNS]) {
@@ -81,9 +76,14 @@ INLINE void dot_tile_body(const int rows, const int vectors, const struct heed_d
 
 TILE_SHAPES(dot_tile, (const struct heed_dot_tile *tile), tile)
 
-static void dot_tile(const struct heed_dot_tile *tile) {
+static void dot_tile(const struct heed_dot_tile *tiles) {
     static void (*const shapes[6][4])(const struct heed_dot_tile *) = TILE_TABLE(dot_tile);
-    shapes[tile->rows - 1][(tile->columns - 1) / VF_LANES](tile);
+    struct heed_dot_tile tile = *tiles;
+    for (int j = 0; j < tiles->columns; j += TILE_COLUMNS) {
+        tile.b = tiles->b + j;
+        tile.sums = tiles->sums + j;
+        shapes[tile.rows - 1][(smaller(TILE_COLUMNS, tiles->columns - j) - 1) / VF_LANES](&tile);
+    }
 }
 
 #endif

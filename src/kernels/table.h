@@ -56,14 +56,11 @@ static float log_sleef(float x) { return v_log1(x); }
 static const struct heed_dots dots = {
     .elements = 1,
     .depth = HEED_DOT,
-    .a_dot = HEED_DOT,
-    .b_step = 1,
     .tile_rows = TILE_ROWS,
     .tile_columns = TILE_COLUMNS,
     .load_a = dot_load_a,
     .load_b = dot_load_b,
     .load_b_transposed = dot_load_b_transposed,
-    .load_b_words = dot_load_b_words,
     .tile = dot_tile,
     .weigh = dot_weigh,
 };
