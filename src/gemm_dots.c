@@ -17,6 +17,7 @@
 enum {
     TASK_PANELS = 4, /* of a task, if there are enough of them */
     BLOCK_K_LEAST = 512,
+    BLOCK_K_MOST = 2048,
     FEW_ROWS_K = 256,   /* where b is used once or twice, a panel of it is arranged in L1 */
     A_FLOATS = 1 << 21, /* of a, arranged at a time, if that is rows enough */
     BLOCK_ROWS_LEAST = 512,
@@ -74,13 +75,18 @@ static void plan_factors(struct dots_run *run) {
     run->b_is_ready = run->dots->elements == 2 && heed_gemm_packed_has_words(request) && request->k == run->k;
 }
 
+/* Of b, half of L2 stays there beside what else comes through: with 5/8 of it 512 x 4096 x 4096 takes 1.1 times as long, with
+ * 3/4 1.3 times (a Xeon with AMX).  Where b is arranged, what it is made of comes through too.  A little more is better than a few
+ * columns apart. */
 static void plan_blocks(struct dots_run *run) {
     const struct heed_gemm *request = run->request;
     const bool few = request->m <= run->dots->tile_rows;
-    const int64_t in_cache = heed_cache_sizes().l2 / 8 * 5 / HEED_PANEL / (int64_t)sizeof(float) * run->dots->elements;
-    const int64_t most = few && !run->b_is_ready ? FEW_ROWS_K : max_i64(BLOCK_K_LEAST, in_cache);
+    const int64_t in_cache = heed_cache_sizes().l2 / 2 / HEED_PANEL / (int64_t)sizeof(float) * run->dots->elements;
+    const int64_t most = few && !run->b_is_ready ? FEW_ROWS_K : max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
     run->block_k = round_up(ceil_div(run->k, ceil_div(run->k, most)), HEED_DOT);
-    run->block_columns = HEED_PANEL * max_i64(1, min_i64(few ? 1 : in_cache / run->block_k, ceil_div(request->n, HEED_PANEL)));
+    const int64_t panels = ceil_div(request->n, HEED_PANEL), stays = run->b_is_ready ? in_cache : in_cache / 2;
+    const int64_t wanted = few ? 1 : max_i64(1, stays / run->block_k);
+    run->block_columns = (panels <= wanted + wanted / 4 ? panels : wanted) * HEED_PANEL;
     run->block_rows = min_i64(request->m, max_i64(BLOCK_ROWS_LEAST, round_up(A_FLOATS / row_floats(run), LOAD_ROWS)));
 }
 
