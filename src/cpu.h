@@ -12,7 +12,7 @@ enum {
     HEED_CPU_AVX512 = 1 << 2, /* F, BW, DQ and VL together */
     HEED_CPU_F16C = 1 << 3,
     HEED_CPU_NEON = 1 << 4,
-    HEED_CPU_AMX = 1 << 5, /* TILE and BF16 together; the process must ask for it before it is used */
+    HEED_CPU_AMX = 1 << 5, /* TILE, BF16 and INT8 together; the process must ask for it before it is used */
     HEED_CPU_AVX512_BF16 = 1 << 6,
     HEED_CPU_AVX512_VNNI = 1 << 7,
     HEED_CPU_AVX_VNNI = 1 << 8,

@@ -116,5 +116,7 @@ const struct heed_dots *heed_kernels_dots(const struct heed_kernels *kernels, en
 
 const struct heed_i8_kernels *heed_kernels_i8(const struct heed_kernels *kernels) {
     const struct heed_i8_kernels *better = kernels->i8->better;
-    return better && !(better->requires & ~heed_cpu_features()) ? better : kernels->i8;
+    if (!better || better->requires & ~heed_cpu_features())
+        return kernels->i8;
+    return better->permitted && !better->permitted() ? better->otherwise : better;
 }

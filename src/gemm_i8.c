@@ -10,7 +10,7 @@
 #include "workspace.h"
 
 enum {
-    STRIP = 16, /* rows, of which a window's bytes, and sums, are in L1 beside a window of b */
+    LOAD_ROWS = 16, /* made bytes at a time */
     BLOCK_FLOATS = sizeof(struct heed_i8_block) / sizeof(float),
     A_BLOCKS = 1 << 17, /* of a in bytes at a time, 5 MiB, if that is rows enough */
     A_ROWS_LEAST = 64,
@@ -27,14 +27,15 @@ static void plan_tasks(struct i8_run *run) {
     const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = run->workers > 1 ? run->workers * TASKS_PER_WORKER : 1;
     run->task_columns = ceil_div(panels, wanted) * HEED_PANEL;
     run->column_tasks = ceil_div(run->request->n, run->task_columns);
-    run->task_rows = round_up(ceil_div(run->block_rows, ceil_div(wanted, run->column_tasks)), STRIP);
+    run->task_rows = round_up(ceil_div(run->block_rows, ceil_div(wanted, run->column_tasks)), run->i8->strip_rows);
 }
 
 static void plan_workspace(struct i8_run *run) {
     const struct heed_gemm *request = run->request;
     run->packs = !request->packed_b && request->m > FEW_ROWS;
-    run->scratch_at = STRIP * HEED_PANEL;
-    run->panel_at = run->scratch_at + (request->transpose_a ? STRIP * HEED_PANEL : 0);
+    run->scratch_at = run->i8->strip_rows * HEED_PANEL;
+    run->panel_at = run->scratch_at + max_i64(request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0,
+                                              workspace_round(run->i8->scratch_bytes / (int64_t)sizeof(float)));
     const int64_t block_floats = HEED_PANEL * type_span(request->b_type, TYPE_BLOCK) / (int64_t)sizeof(float);
     run->worker_floats = workspace_round(run->panel_at + (run->packs ? workspace_product(run->blocks, block_floats) : 0));
 }
@@ -44,7 +45,7 @@ struct i8_run heed_gemm_i8_plan(const struct heed_gemm *request, const struct he
     struct i8_run run = {
         .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .i8 = heed_kernels_i8(kernels)};
     run.blocks = request->k / TYPE_BLOCK;
-    run.block_rows = min_i64(request->m, max_i64(A_ROWS_LEAST, A_BLOCKS / run.blocks / STRIP * STRIP));
+    run.block_rows = min_i64(request->m, max_i64(A_ROWS_LEAST, A_BLOCKS / run.blocks / run.i8->strip_rows * run.i8->strip_rows));
     const double products = (double)request->m * (double)request->n * (double)request->k;
     const double bytes = (double)request->n * (double)type_span(request->b_type, request->k);
     run.workers = heed_schedule_workers(exec, INT64_MAX, heed_schedule_work(flops_each * products, bytes));
@@ -69,22 +70,22 @@ static void load_transposed(const struct i8_run *run, int64_t row, int64_t rows,
         run->kernels->pack_transposed(type_at(request->a_type, request->a, p * request->lda + row), request->a_type, request->lda,
                                       rows, (int)k, scratch);
         for (int64_t i = 0; i < rows; i++)
-            run->i8->row(scratch + i * HEED_PANEL, HEED_F32, k / TYPE_BLOCK, to + i * run->blocks + p / TYPE_BLOCK);
+            run->kernels->i8_row(scratch + i * HEED_PANEL, HEED_F32, k / TYPE_BLOCK, to + i * run->blocks + p / TYPE_BLOCK);
     }
 }
 
 static bool load_strip(void *context, int64_t task, int worker) {
     const struct i8_run *run = context;
     const struct heed_gemm *request = run->request;
-    const int64_t first = task * STRIP, rows = min_i64(STRIP, run->rows - first), row = run->row + first;
+    const int64_t first = task * LOAD_ROWS, rows = min_i64(LOAD_ROWS, run->rows - first), row = run->row + first;
     struct heed_i8_block *to = run->a + first * run->blocks;
     if (request->transpose_a) {
         load_transposed(run, row, rows, run->workspace + worker * run->worker_floats + run->scratch_at, to);
         return true;
     }
     for (int64_t i = 0; i < rows; i++)
-        run->i8->row(type_at(request->a_type, request->a, (row + i) * request->lda), request->a_type, run->blocks,
-                     to + i * run->blocks);
+        run->kernels->i8_row(type_at(request->a_type, request->a, (row + i) * request->lda), request->a_type, run->blocks,
+                             to + i * run->blocks);
     return true;
 }
 
@@ -105,8 +106,8 @@ static void find_panel(const struct i8_run *run, int64_t column, float *panel, s
 
 /* Rows [row, end) of the block of a, with a panel. */
 static void multiply_strips(const struct i8_run *run, int64_t row, int64_t end, int64_t column, struct heed_i8_product *product) {
-    for (int64_t i = row; i < end; i += STRIP) {
-        product->rows = (int)min_i64(STRIP, end - i);
+    for (int64_t i = row; i < end; i += run->i8->strip_rows) {
+        product->rows = (int)min_i64(run->i8->strip_rows, end - i);
         product->a = run->a + i * run->blocks;
         run->i8->product(product);
         heed_gemm_finish(run->request, run->epilogue, run->kernels,
@@ -128,6 +129,7 @@ static bool multiply(void *context, int64_t task, int worker) {
                                           .type = request->b_type,
                                           .ldb = request->ldb,
                                           .c = workspace,
+                                          .scratch = workspace + run->scratch_at,
                                           .fetch_once = heed_cpu_traits() & (HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_FETCHES_I8_ONCE)};
         find_panel(run, column, workspace + run->panel_at, &product);
         multiply_strips(run, row, min_i64(run->rows, row + run->task_rows), column, &product);
@@ -142,7 +144,7 @@ enum heed_status heed_gemm_i8(struct i8_run *run, float *workspace) {
     run->workspace = workspace + a_floats(run);
     for (run->row = 0; run->row < m && status == HEED_OK; run->row += run->rows) {
         run->rows = min_i64(run->block_rows, m - run->row);
-        const int64_t strips = ceil_div(run->rows, STRIP), row_tasks = ceil_div(run->rows, run->task_rows);
+        const int64_t strips = ceil_div(run->rows, LOAD_ROWS), row_tasks = ceil_div(run->rows, run->task_rows);
         /* All workers or one: a team of another size would be made anew for the product. */
         status = heed_schedule_run(run->exec, strips > 1 ? run->workers : 1, strips, load_strip, run);
         if (status == HEED_OK)

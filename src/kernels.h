@@ -246,14 +246,18 @@ struct heed_i8_product {
     const void *b;
     int64_t ldb;
     float *c;
+    void *scratch; /* scratch_bytes of the kernels, aligned to 64 bytes */
     bool fetch_once;
 };
 
 struct heed_i8_kernels {
     unsigned requires;                    /* HEED_CPU_* bits beyond those of the table */
     const struct heed_i8_kernels *better; /* where there is what these require, or NULL */
-    /* y[i] of x[32 i] and so on, of floats of 32 or 16 bits, by the rule of bytes in src/arithmetic.md. */
-    void (*row)(const void *x, enum heed_type type, int64_t blocks, struct heed_i8_block *y);
+    /* As those of struct heed_dots. */
+    bool (*permitted)(void);
+    const struct heed_i8_kernels *otherwise;
+    int strip_rows; /* to be multiplied at a time, if there are enough */
+    int64_t scratch_bytes;
     void (*product)(const struct heed_i8_product *product);
 };
 
@@ -436,7 +440,10 @@ struct heed_kernels {
     void (*thin_product)(const struct heed_thin_product *product);
     void (*thin_product_transposed)(const struct heed_thin_product *product);
     void (*thin_blocks)(const struct heed_thin_blocks *product);
-    const struct heed_i8_kernels *i8; /* for HEED_COMPUTE_I8 */
+    /* For HEED_COMPUTE_I8.  i8_row: y[i] of x[32 i] and so on, of floats of 32 or 16 bits, by the rule of bytes in
+     * src/arithmetic.md. */
+    void (*i8_row)(const void *x, enum heed_type type, int64_t blocks, struct heed_i8_block *y);
+    const struct heed_i8_kernels *i8;
 
     /* Terms of a score: x[i] = cap * tanh(x[i] * (1 / cap)); x[i] += y[i]; x[i] = fma(-slope, |distance - (first + i)|, x[i]).
      * Where y[i] is -inf, x[i] becomes -inf, NaN too. */

@@ -138,11 +138,10 @@ static void check_thin_blocks(const struct heed_kernels *table, const struct pan
 }
 
 /* A row in blocks of bytes, `apart` elements from the next one: those of plain loops. */
-static struct heed_i8_block *new_i8_rows(const struct heed_i8_kernels *table, const float *a, int64_t rows, int64_t k,
-                                         int64_t apart) {
+static struct heed_i8_block *new_i8_rows(const struct heed_kernels *table, const float *a, int64_t rows, int64_t k, int64_t apart) {
     struct heed_i8_block *blocks = malloc((size_t)(rows * k / TYPE_BLOCK) * sizeof *blocks);
     for (int64_t i = 0; i < rows; i++)
-        table->row(a + i * apart, HEED_F32, k / TYPE_BLOCK, blocks + i * k / TYPE_BLOCK);
+        table->i8_row(a + i * apart, HEED_F32, k / TYPE_BLOCK, blocks + i * k / TYPE_BLOCK);
     for (int64_t i = 0; i < rows * k / TYPE_BLOCK; i++) {
         int q[TYPE_BLOCK], sum = 0;
         const float scale = i8_round_block(a + i * TYPE_BLOCK / k * apart + i * TYPE_BLOCK % k, 1, q);
@@ -156,19 +155,22 @@ static struct heed_i8_block *new_i8_rows(const struct heed_i8_kernels *table, co
     return blocks;
 }
 
-static void check_i8_product(const struct heed_i8_kernels *table, const char *name, const struct panel *panel, bool packed,
-                             struct rng *rng) {
+static void check_i8_product(const struct heed_kernels *table, const struct heed_i8_kernels *kernels, const struct panel *panel,
+                             bool packed, struct rng *rng) {
     const struct columns *b = &panel->b;
-    const int64_t rows = rng_range(rng, 1, 18), apart = b->k + rng_range(rng, 0, 3);
+    const int64_t rows = rng_range(rng, 1, rng_range(rng, 0, 3) ? 18 : kernels->strip_rows + 2),
+                  apart = b->k + rng_range(rng, 0, 3);
     const enum fill mode = rng_range(rng, 0, 2) ? FILL_NORMAL : any_fill(rng);
     float *a = new_filled(rng, mode, rows * apart), *got = new_floats(rows * HEED_PANEL);
     struct heed_i8_product product = {.rows = (int)rows, .columns = (int)b->columns, .k = b->k, .lda = b->k / TYPE_BLOCK};
-    describe("i8 product", name, "%s%s%s, %lld rows, %s, k %lld", table->requires ? "better, " : "", type_name(b->type),
+    describe("i8 product", table->name, "%s%s%s, %lld rows, %s, k %lld", kernels != table->i8 ? "better, " : "", type_name(b->type),
              packed ? " packed" : "", (long long)rows, fill_name(mode), (long long)b->k);
     struct heed_i8_block *blocks = new_i8_rows(table, a, rows, b->k, apart);
     product.a = blocks, product.type = b->type, product.packed = packed ? panel->packed.data : NULL;
     product.b = b->data, product.ldb = b->ld, product.c = got, product.fetch_once = rng_range(rng, 0, 1);
-    table->product(&product);
+    product.scratch = aligned_alloc(64, (size_t)round_up(kernels->scratch_bytes + 1, 64));
+    kernels->product(&product);
+    free(product.scratch);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < b->columns; j++) {
             const float want = i8_chain(a + i * apart, 1, b->type, b->plain + type_span(b->type, j * b->k), b->k / TYPE_BLOCK);
@@ -180,7 +182,7 @@ static void check_i8_product(const struct heed_i8_kernels *table, const char *na
 }
 
 static void check_blocks(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
-    const int64_t k = 32 * rng_range(rng, 1, 12);
+    const int64_t k = 32 * rng_range(rng, 1, rng_range(rng, 0, 3) ? 12 : 40);
     struct panel panel = new_panel(table, rng, type, k);
     float *unpacked = new_floats(k * HEED_PANEL);
     describe("unpack_blocks", table->name, "%s, k %lld", type_name(type), (long long)k);
@@ -189,9 +191,9 @@ static void check_blocks(const struct heed_kernels *table, enum heed_type type, 
     check_thin_blocks(table, &panel, true, rng);
     check_thin_blocks(table, &panel, false, rng);
     for (int packed = 0; packed < 2 && type_has_blocks(type); packed++) {
-        check_i8_product(table->i8, table->name, &panel, packed, rng);
+        check_i8_product(table, table->i8, &panel, packed, rng);
         if (heed_kernels_i8(table) != table->i8)
-            check_i8_product(heed_kernels_i8(table), table->name, &panel, packed, rng);
+            check_i8_product(table, heed_kernels_i8(table), &panel, packed, rng);
     }
     free(unpacked);
     free(panel.floats);

@@ -19,9 +19,8 @@ INLINE vi dotprod_end(vi acc) { return acc; }
 #include "kernels/types.h"
 #include "kernels/tile.h"
 #include "kernels/block_words.h"
-#include "kernels/max_size.h"
 #include "kernels/block_columns.h"
 #include "kernels/i8_product.h"
 
 extern const struct heed_i8_kernels heed_i8_dotprod;
-const struct heed_i8_kernels heed_i8_dotprod = {.requires = HEED_CPU_DOTPROD, .row = i8_row, .product = i8_product};
+const struct heed_i8_kernels heed_i8_dotprod = {.requires = HEED_CPU_DOTPROD, .strip_rows = I8_STRIP, .product = i8_product};

@@ -1,54 +1,22 @@
 /* HEED_COMPUTE_BF16_AMX on AMX: tdpbf16ps multiplies 16 rows of a with 16 columns of b, over HEED_DOT elements of k, in 16 cycles,
  * where fma takes 256.  All other kernels of its table are those for AVX-512. */
 #define _GNU_SOURCE
-#include <stdatomic.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "vec_avx512.h"
 
-#include "internal.h"
+#include "amx_tiles.h"
 #include "kernels.h"
 
-/* A tile register: rows of as many pairs, or sums, 64 bytes. */
-enum { REGISTER = 16, ROW_BYTES = 64 };
-
-/* Linux lets a process have the registers when it asks, for their 8 KiB make every signal's frame larger: so not before the first
- * call that computes with them. */
-static bool permitted(void) {
-    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18, UNKNOWN = 0, NO, YES };
-    static _Atomic int known;
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    if (answer == UNKNOWN) {
-        answer = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 ? YES : NO;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
-    }
-    return answer == YES;
-}
-
-/* All eight registers whole: factors have zeros where they end.  Constant, for gcc 12 thinks that the instruction reads 8 bytes. */
+/* All eight registers whole: factors have zeros where they end. */
 static void begin(struct heed_dots_callers *callers) {
-    static const struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } shape = {.palette = 1,
-               .row_bytes = {ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES},
-               .rows = {REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER}};
-    _tile_storeconfig(callers->tile_configuration);
-    __asm__ volatile("" : "+m"(*callers)); /* gcc 12: as above */
-    _tile_loadconfig(&shape);
+    static const struct tile_shapes whole = {
+        .palette = 1,
+        .row_bytes = {ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES},
+        .rows = {REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER, REGISTER}};
+    tiles_keep(callers->tile_configuration);
+    tiles_shape(&whole);
 }
 
-static void end(const struct heed_dots_callers *callers) {
-    const bool had_tiles = callers->tile_configuration[0] != 0;
-    __asm__ volatile("" ::"m"(*callers)); /* gcc 12: as above */
-    if (had_tiles)
-        _tile_loadconfig(callers->tile_configuration);
-    else
-        _tile_release();
-}
+static void end(const struct heed_dots_callers *callers) { tiles_end(callers->tile_configuration); }
 
 /* Elements below 2^-126 are 0 before they are rounded. */
 INLINE __m512i round_b(vf low, vf high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
@@ -220,7 +188,7 @@ const struct heed_dots heed_dots_amx = {
     .depth = HEED_DOT,
     .tile_rows = 2 * REGISTER,
     .tile_columns = 2 * REGISTER,
-    .permitted = permitted,
+    .permitted = tiles_permitted,
     .otherwise = &heed_kernels_avx512,
     .begin = begin,
     .end = end,

@@ -7,6 +7,7 @@ AVX512_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-
 AVX512VNNI_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mavx512vnni
 AVX512BF16_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mavx512bf16
 AMX_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mavx512bf16 -mamx-tile -mamx-bf16
+AMXINT8_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mamx-tile -mamx-int8
 
 ISAS-$(HAVE_SCALARFMA) += scalarfma
 ISAS-$(HAVE_AVX2) += avx2
@@ -15,6 +16,7 @@ ISAS-$(HAVE_AVX512) += avx512
 ISAS-$(HAVE_AVX512VNNI) += avx512vnni
 ISAS-$(HAVE_AVX512BF16) += avx512bf16
 ISAS-$(HAVE_AMX) += amx
+ISAS-$(HAVE_AMXINT8) += amxint8
 ARCH_SRC = arch/x86/cpu.c $(ISAS-1:%=arch/x86/%.c)
 
 $(OBJ)/arch/x86/scalarfma.o $(OBJ)/benchmarks/limits_scalarfma.o: ISA_FLAGS = $(SCALARFMA_FLAGS)
@@ -22,5 +24,6 @@ $(OBJ)/arch/x86/avx2.o $(OBJ)/benchmarks/limits_avx2.o: ISA_FLAGS = $(AVX2_FLAGS
 $(OBJ)/arch/x86/avx512.o $(OBJ)/benchmarks/limits_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
 $(OBJ)/arch/x86/avx512bf16.o $(OBJ)/benchmarks/limits_avx512bf16.o: ISA_FLAGS = $(AVX512BF16_FLAGS)
 $(OBJ)/arch/x86/amx.o $(OBJ)/benchmarks/limits_amx.o: ISA_FLAGS = $(AMX_FLAGS)
+$(OBJ)/arch/x86/amxint8.o: ISA_FLAGS = $(AMXINT8_FLAGS)
 $(OBJ)/arch/x86/avxvnni.o: ISA_FLAGS = $(AVXVNNI_FLAGS)
 $(OBJ)/arch/x86/avx512vnni.o: ISA_FLAGS = $(AVX512VNNI_FLAGS)

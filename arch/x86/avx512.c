@@ -20,10 +20,17 @@ extern const struct heed_i8_kernels heed_i8_avx512vnni;
 extern const struct heed_dots heed_dots_avx512bf16;
 extern const struct heed_kernels heed_kernels_avx512bf16;
 const struct heed_kernels heed_kernels_avx512bf16 =
-    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_dots_avx512bf16);
+    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_dots_avx512bf16, &i8_kernels);
+#endif
+#if HEED_HAVE_AMXINT8
+extern const struct heed_i8_kernels heed_i8_amx;
+static const struct heed_i8_kernels amx_i8_kernels = {.better = &heed_i8_amx, .strip_rows = I8_STRIP, .product = i8_product};
+#define AMX_I8 &amx_i8_kernels
+#else
+#define AMX_I8 &i8_kernels
 #endif
 #if HEED_HAVE_AMX
 extern const struct heed_dots heed_dots_amx;
 extern const struct heed_kernels heed_kernels_amx;
-const struct heed_kernels heed_kernels_amx = KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx, NULL);
+const struct heed_kernels heed_kernels_amx = KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx, NULL, AMX_I8);
 #endif

@@ -16,7 +16,7 @@ struct words {
 enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };                               /* ecx_1 */
 enum { AVX2 = 1 << 5, AVX512F = 1 << 16, AVX512DQ = 1 << 17, AVX512BW = 1 << 30, AVX512VL = 1u << 31 }; /* ebx_7 */
 enum { AVX512_VNNI = 1 << 11 };                                                                         /* ecx_7 */
-enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };                                                        /* edx_7 */
+enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25 };                                    /* edx_7 */
 enum { AVX_VNNI = 1 << 4, AVX512_BF16 = 1 << 5 };                                                       /* eax_7_1 */
 
 static bool has(unsigned word, unsigned bits) { return (word & bits) == bits; }
@@ -98,7 +98,7 @@ static unsigned detect(void) {
     if (all_of_avx512 && has(words.ecx_7, AVX512_VNNI))
         features |= HEED_CPU_AVX512_VNNI;
     if (all_of_avx512 && has(words.eax_7_1, AVX512_BF16))
-        features |= HEED_CPU_AVX512_BF16 | (has(words.edx_7, AMX_TILE | AMX_BF16) ? HEED_CPU_AMX : 0);
+        features |= HEED_CPU_AVX512_BF16 | (has(words.edx_7, AMX_TILE | AMX_BF16 | AMX_INT8) ? HEED_CPU_AMX : 0);
     return features | policy(words.eax_1, features);
 }
 

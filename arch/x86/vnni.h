@@ -16,7 +16,6 @@ INLINE vi vnni_end(vi acc) { return acc; }
 #include "kernels/types.h"
 #include "kernels/tile.h"
 #include "kernels/block_words.h"
-#include "kernels/max_size.h"
 #include "kernels/block_columns.h"
 #include "kernels/i8_product.h"
 

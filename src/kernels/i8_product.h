@@ -18,50 +18,13 @@
 #define I8_RAISE(w) (w)
 #endif
 
-/* Below it 1 / scale may be infinite. */
-static const float i8_least_scale = 0x1p-126f;
-
 enum {
     I8_ROWS = 4,                      /* of a tile, at most */
+    I8_STRIP = 16,                    /* rows of which a window's bytes, and sums, are in L1 beside a window of b */
     I8_SUMS = FEW_REGISTERS ? 8 : 16, /* of integers; the rest of the registers multiply */
     I8_PANEL = HEED_PANEL / VF_LANES,
     I8_VECTORS = I8_PANEL < I8_SUMS ? I8_PANEL : I8_SUMS /* of a tile, at most */
 };
-
-/* -8 times the sum of a block's integers. */
-INLINE float i8_minus_8(const int8_t *q) {
-    enum { BYTES = VF_LANES * WORD_BYTES, WHOLE = BYTES > TYPE_BLOCK ? BYTES : TYPE_BLOCK };
-    static const int8_t ones[WORD_BYTES] = {1, 1, 1, 1};
-    uint8_t bytes[WHOLE] = {0};
-    float sum = 0;
-    memcpy(bytes, q, TYPE_BLOCK);
-    UNROLL for (int i = 0; i < WHOLE; i += BYTES) sum +=
-        v_sum(v_float_of_int(v_dot_i8(v_zero_int(), v_load_int(bytes + i), v_set1_word(ones))));
-    return 0.0f - 8 * sum;
-}
-
-INLINE void i8_block(const float *x, struct heed_i8_block *y) {
-    const float scale = max_size(x, TYPE_BLOCK) / 127.0f;
-    y->scale = scale < i8_least_scale ? i8_least_scale : scale;
-    if (scale != scale)
-        memset(y->q, 0, sizeof y->q);
-    else
-        UNROLL for (int i = 0; i < TYPE_BLOCK; i += VF_LANES) v_store_i8(y->q + i, v_mul(v_load(x + i), v_set1(1.0f / y->scale)));
-    y->minus_8 = i8_minus_8(y->q);
-}
-
-INLINE void i8_row_of(const enum heed_type type, const void *x, int64_t blocks, struct heed_i8_block *y) {
-    for (int64_t block = 0; block < blocks; block++) {
-        float floats[TYPE_BLOCK];
-        UNROLL for (int i = 0; i < TYPE_BLOCK; i += VF_LANES)
-            v_store(floats + i, load_type(type, type_at(type, x, block * TYPE_BLOCK + i)));
-        i8_block(floats, y + block);
-    }
-}
-
-static void i8_row(const void *x, enum heed_type type, int64_t blocks, struct heed_i8_block *y) {
-    WITH_TYPE(type, i8_row_of(TYPE, x, blocks, y));
-}
 
 /* Some blocks of a panel, which stay in L1 for all rows. */
 struct i8_window {
