@@ -136,6 +136,11 @@ START_TEST(test_dispatch_tables_are_sane) {
         ck_assert_msg(HEED_PANEL % t->dots->tile_columns == 0, "%s: dots of %d columns", t->name, t->dots->tile_columns);
         ck_assert(!t->dots->permitted ||
                   (t->dots->otherwise && !t->dots->otherwise->dots->permitted && !(t->dots->otherwise->requires & ~t->requires)));
+        ck_assert(t->i8_row && t->i8->product && t->i8->strip_rows > 0 && !t->i8->permitted);
+        const struct heed_i8_kernels *better = t->i8->better;
+        ck_assert(!better || (better->product && better->strip_rows > 0));
+        ck_assert(!better || !better->permitted ||
+                  (better->otherwise && !better->otherwise->permitted && !(better->otherwise->requires & ~better->requires)));
         ck_assert_msg(!t->pairs || HEED_PANEL % t->pairs->tile_columns == 0, "%s: pairs", t->name);
         if (!(t->requires & ~features))
             ck_assert_ptr_eq(heed_kernels_usable_with(features, 0, usable++), t);
