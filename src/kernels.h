@@ -230,7 +230,7 @@ struct heed_thin_blocks {
 struct heed_i8_block {
     int8_t q[TYPE_BLOCK];
     float scale;
-    float minus_8; /* -8 times the sum of q: integers of q4_0 are stored 8 too large */
+    int32_t minus_8; /* -8 times the sum of q: integers of q4_0 are stored 8 too large */
 };
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns;

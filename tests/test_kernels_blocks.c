@@ -150,7 +150,7 @@ static struct heed_i8_block *new_i8_rows(const struct heed_kernels *table, const
             must(blocks[i].q[p] != q[p] ? "another integer" : NULL);
             sum += q[p];
         }
-        must(compare(SAME_BITS, &blocks[i].minus_8, &(float){(float)(-8 * sum)}, 1, 1));
+        must(blocks[i].minus_8 != -8 * sum ? "another sum" : NULL);
     }
     return blocks;
 }

@@ -11,6 +11,7 @@ INLINE vi vnni_end(vi acc) { return acc; }
 #define I8_DOT        vnni_dot
 #define I8_DOT_U4     vnni_dot
 #define I8_DOT_U4_END vnni_end
+#define I8_STARTS     true
 #define I8_RAISED     128
 #define I8_RAISE      vnni_raise
 #include "kernels/types.h"

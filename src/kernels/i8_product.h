@@ -4,7 +4,8 @@
  * The sums of a block are integers, and so the same in any order; they meet the chains, which wait in L1, once in 32 elements.
  *
  * I8_DOT, I8_DOT_U4, I8_DOT_U4_END: how products of words are summed, if not as v_dot_i8, v_dot_u4 and v_dot_u4_end do it;
- * I8_RAISED, 0 or 128: what I8_RAISE adds to bytes of q8_0 for I8_DOT, whose sums are then so many times that of q too large. */
+ * I8_RAISED, 0 or 128: what I8_RAISE adds to bytes of q8_0 for I8_DOT, whose sums are then so many times that of q too large;
+ * I8_STARTS: whether sums are integers from the first step on, so that they can begin with what is too much. */
 #ifndef HEED_KERNELS_I8_PRODUCT_H
 #define HEED_KERNELS_I8_PRODUCT_H
 
@@ -12,6 +13,9 @@
 #define I8_DOT        v_dot_i8
 #define I8_DOT_U4     v_dot_u4
 #define I8_DOT_U4_END v_dot_u4_end
+#endif
+#ifndef I8_STARTS
+#define I8_STARTS false
 #endif
 #ifndef I8_RAISED
 #define I8_RAISED   0
@@ -67,23 +71,45 @@ INLINE void i8_word(const enum heed_type type, const int rows, const int vectors
     }
 }
 
-/* A chain takes in the sum of a block, whose scale of b is d. */
-INLINE vf i8_chain(const enum heed_type type, vf chain, vi sum, const struct heed_i8_block *a, vf d) {
-    const int raised = type == HEED_Q4_0 ? 8 : I8_RAISED;
+/* What sums are too large by, negative. */
+INLINE vi i8_excess(const enum heed_type type, const struct heed_i8_block *a) {
+    const int32_t excess = a->minus_8 * (type == HEED_Q4_0 ? 1 : I8_RAISED / 8);
+    return v_set1_word((const int8_t *)&excess);
+}
+INLINE vi i8_start(const enum heed_type type, const struct heed_i8_block *a) {
+    return I8_STARTS ? i8_excess(type, a) : v_zero_int();
+}
+
+/* Of a block's rows, what their sums need at the end. */
+struct i8_end {
+    const struct heed_i8_block *a;
+    int64_t lda;
+    vf excess[I8_ROWS];
+};
+INLINE bool i8_corrects(const enum heed_type type) { return !I8_STARTS && (type == HEED_Q4_0 || I8_RAISED > 0); }
+INLINE struct i8_end i8_end_begin(const enum heed_type type, const int rows, const struct heed_i8_block *a, int64_t lda) {
+    struct i8_end end = {.a = a, .lda = lda};
+    UNROLL for (int i = 0; i < rows; i++) if (i8_corrects(type)) end.excess[i] = v_float_of_int(i8_excess(type, a + i * lda));
+    return end;
+}
+
+/* A chain of row i takes in the sum of a block, whose scale of b is d. */
+INLINE vf i8_chain(const enum heed_type type, vf chain, vi sum, const struct i8_end *end, const int i, vf d) {
     vf products = v_float_of_int(type == HEED_Q4_0 ? I8_DOT_U4_END(sum) : sum);
-    if (raised > 0)
-        products = v_add(products, v_set1(a->minus_8 * (float)(raised / 8)));
-    return v_fma(products, v_mul(v_set1(a->scale), d), chain);
+    if (i8_corrects(type))
+        products = v_add(products, end->excess[i]);
+    return v_fma(products, v_mul(v_set1(end->a[i * end->lda].scale), d), chain);
 }
 
 /* The chains of a tile take in a block's sums. */
 INLINE void i8_block_end(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS],
                          const struct heed_i8_block *a, int64_t lda, const uint16_t *scales, float *c) {
+    const struct i8_end end = i8_end_begin(type, rows, a, lda);
     UNROLL for (int v = 0; v < vectors; v++) {
         const vf d = v_widen_f16(v_load_half(scales + v * VF_LANES));
         UNROLL for (int i = 0; i < rows; i++) {
             float *const to = c + i * HEED_PANEL + v * VF_LANES;
-            v_store(to, i8_chain(type, v_load(to), sums[i][v], a + i * lda, d));
+            v_store(to, i8_chain(type, v_load(to), sums[i][v], &end, i, d));
         }
     }
 }
@@ -98,7 +124,8 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
         const char *const end = words + block_words(type) * WORDS_BYTES;
         const int8_t *q = a->q;
         vi sums[I8_ROWS][I8_VECTORS];
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] = v_zero_int();
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] =
+            i8_start(type, a + i * window->lda);
         NO_UNROLL while (words < end) {
             if (window->fetches && j == 0)
                 UNROLL for (int half = 0; half < block_halves(type); half++)
@@ -174,7 +201,7 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const str
         vi sums[I8_ROWS];
         const struct block_columns at = block_columns_at(column, step);
         next = fetch_next_columns(next, VF_LANES * block_bytes(type));
-        UNROLL for (int i = 0; i < rows; i++) sums[i] = v_zero_int();
+        UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_start(type, a + i * product->lda);
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf words[VF_PIECE];
             load_column_words(&at, scale_bytes(type) + word * WORD_BYTES, words);
@@ -186,7 +213,8 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const str
             }
         }
         const vf d = v_widen_f16(v_load_half_apart(column, step));
-        UNROLL for (int i = 0; i < rows; i++) chain[i] = i8_chain(type, chain[i], sums[i], a + i * product->lda, d);
+        const struct i8_end end = i8_end_begin(type, rows, a, product->lda);
+        UNROLL for (int i = 0; i < rows; i++) chain[i] = i8_chain(type, chain[i], sums[i], &end, i, d);
     }
     UNROLL for (int i = 0; i < rows; i++) v_store(c + i * HEED_PANEL, chain[i]);
 }

@@ -28,7 +28,7 @@ INLINE void i8_block(const vf x[I8_BLOCK_VECTORS], struct heed_i8_block *y) {
         v_store_i8(y->q + v * VF_LANES, q);
         sum = v_add(sum, v_sub(v_add(q, whole), whole));
     }
-    y->minus_8 = 0.0f - 8 * v_sum(sum);
+    y->minus_8 = -8 * (int32_t)v_sum(sum);
 }
 
 INLINE void i8_row_of(const enum heed_type type, const void *x, int64_t blocks, struct heed_i8_block *y) {
