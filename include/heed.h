@@ -223,7 +223,8 @@ enum heed_compute {
     HEED_COMPUTE_BF16_AMX,
     /* Of heed_gemm, heed_linear and the projections of heed_attention_layer, with weights of HEED_Q8_0 or HEED_Q4_0: each 32
      * elements of a row of a are rounded to integers of 8 bits times one scale, max|a| / 127, as heed_convert does it with a row to
-     * HEED_I8, and sums of 32 products are exact.  What ggml does with such weights. */
+     * HEED_I8, and sums of 32 products are exact.  What ggml does with such weights.  Where there is AMX, the first such call asks
+     * Linux for it too. */
     HEED_COMPUTE_I8
 };
 

@@ -12,7 +12,6 @@
 #include "internal.h"
 
 enum {
-    TILE_REGISTERS = 8,
     REGISTER = 16, /* rows of a whole one, of as many words */
     ROW_BYTES = 64
 };
@@ -37,7 +36,7 @@ static inline bool tiles_permitted(void) {
     return answer == YES;
 }
 
-/* The caller's shapes are kept, for ggml, which has AMX of its own, sets them once and for all. */
+/* The caller's shapes come back at the end, for ggml, which has AMX of its own, sets them once and for all. */
 INLINE void tiles_keep(uint8_t callers[sizeof(struct tile_shapes)]) {
     _tile_storeconfig(callers);
     __asm__ volatile("" ::: "memory"); /* gcc 12: as below */
