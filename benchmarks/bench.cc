@@ -156,7 +156,9 @@ const heed_exec scalar_exec = exec_of("scalar", 1);
 bool is_scalar(const std::string &isa) { return isa.compare(0, 6, "scalar") == 0; }
 
 bool computes(const std::string &isa, heed_compute compute) {
-    return isa == "amx" ? compute == HEED_COMPUTE_BF16_AMX : isa == "avx512bf16" ? compute == HEED_COMPUTE_BF16 : true;
+    if (isa == "amx")
+        return compute == HEED_COMPUTE_BF16_AMX || compute == HEED_COMPUTE_I8;
+    return isa != "avx512bf16" || compute == HEED_COMPUTE_BF16;
 }
 
 std::vector<std::string> Plan::isas_on(int count) const {

@@ -26,7 +26,7 @@ struct Plan {
 
 /* The scalar tables take hundreds of times as long, and get fewer and smaller requests, on one thread unless brief. */
 bool is_scalar(const std::string &isa);
-/* Whether this table's products of this kind are its own: those of `amx` and `avx512bf16` are one kind, the rest being avx512's. */
+/* Whether this table's products of this kind are its own: `amx` and `avx512bf16` have few such kinds, the rest being avx512's. */
 bool computes(const std::string &isa, heed_compute compute);
 
 /* Floats in memory of their own, every page touched.  Large ones ask for huge pages, so that the kernels are measured and not the

@@ -193,6 +193,17 @@ void add_shape(const Shape &shape, bool packed, Types types, const std::string &
 
 template <size_t n> std::vector<Shape> list(const Shape (&shapes)[n]) { return {shapes, shapes + n}; }
 
+/* As floats and, of blocks, as integers. */
+void add_weights_of_bytes(const Plan &plan, int threads) {
+    for (const std::string &isa : plan.isas)
+        for (const Shape &shape : plan.brief ? list(brief_weight_shapes) : list(weight_shapes))
+            for (heed_type type : weight_types)
+                for (heed_compute compute : {HEED_COMPUTE_F32, HEED_COMPUTE_I8})
+                    for (bool packed : {false, true})
+                        if (!is_scalar(isa) && computes(isa, compute) && (compute == HEED_COMPUTE_F32 || has_blocks(type)))
+                            add_shape(shape, packed, {HEED_F32, type, compute, true}, isa, threads);
+}
+
 /* Products of both kinds of bf16: by their instructions, and by what stands in for these. */
 void add_products_of_bf16(const Plan &plan, int threads) {
     for (const std::string &isa : plan.isas)
@@ -215,18 +226,14 @@ void add_gemm(const Plan &plan) {
             for (const Shape &shape : plan.brief ? list(brief_bf16_shapes) : list(bf16_shapes))
                 for (Types types : {weights_of_bf16, both_of_bf16})
                     add_shape(shape, true, types, isa, threads);
-            for (const Shape &shape : plan.brief ? list(brief_weight_shapes) : list(weight_shapes))
-                for (heed_type type : weight_types)
-                    for (heed_compute compute : {HEED_COMPUTE_F32, HEED_COMPUTE_I8})
-                        for (bool packed : {false, true})
-                            if (compute == HEED_COMPUTE_F32 || has_blocks(type))
-                                add_shape(shape, packed, {HEED_F32, type, compute, true}, isa, threads);
             for (const Shape &shape : plan.brief ? list(brief_checkpoint_shapes) : list(checkpoint_shapes))
                 for (heed_type type : checkpoint_types)
                     add_shape(shape, false, {HEED_F32, type, HEED_COMPUTE_F32, true}, isa, threads);
         }
-    for (int threads : plan.threads)
+    for (int threads : plan.threads) {
+        add_weights_of_bytes(plan, threads);
         add_products_of_bf16(plan, threads);
+    }
 }
 
 } // namespace bench
