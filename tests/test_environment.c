@@ -200,9 +200,10 @@ static void check_tiles(const struct computation *c, const struct tile_configura
     struct tile_configuration after;
     set_tiles(tiles);
     const enum heed_status product = heed_gemm(&c->gemm_dots, &exec), attention = heed_attention(&c->dots, &exec);
+    const enum heed_status integers = heed_gemm(&c->gemm_i8, &exec);
     __asm__ volatile("sttilecfg %0" : "=m"(after));
     set_tiles(&no_tiles);
-    ck_assert(product == HEED_OK && attention == HEED_OK);
+    ck_assert(product == HEED_OK && attention == HEED_OK && integers == HEED_OK);
     ck_assert_mem_eq(&after, tiles, sizeof after);
 }
 
@@ -212,8 +213,8 @@ START_TEST(test_environment_of_tiles_stays) {
         !heed_kernels_usable(0)->dots->permitted())
         return;
     struct rng rng = rng_for("tiles", 0);
-    float *x = new_filled(&rng, FILL_NORMAL, SMALL * SMALL), *y = new_floats(results_of(SMALL));
-    const struct computation c = computation_on(x, y, SMALL);
+    float *x = new_filled(&rng, FILL_NORMAL, SIZE * SIZE), *y = new_floats(results_of(SIZE));
+    const struct computation c = computation_on(x, y, SIZE);
     check_tiles(&c, &callers_tiles);
     check_tiles(&c, &no_tiles);
     free(x);
