@@ -23,7 +23,7 @@ enum heed_status heed_kernels_for(const struct heed_exec *exec, const struct hee
 /* What makes products of this kind from factors that are arranged for it: the table's, or another one's if the operating system
  * does not let this process have what they need.  NULL: there is nothing of that kind, floats are multiplied. */
 const struct heed_dots *heed_kernels_dots(const struct heed_kernels *kernels, enum heed_compute compute);
-/* The table's kernels for HEED_COMPUTE_I8, or better ones that this machine can run. */
+/* The table's kernels for HEED_COMPUTE_I8, or better ones that this machine has and the operating system lets this process use. */
 const struct heed_i8_kernels *heed_kernels_i8(const struct heed_kernels *kernels);
 
 #endif

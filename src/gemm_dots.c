@@ -2,8 +2,7 @@
  *
  * AMX multiplies 16 times as fast as fma but reads memory no faster, so what is there in its form is read where it is, rows of bf16
  * and packed words.  The rest is arranged once and used often: of a as many rows as take some MiB, by all workers together; then
- * each task goes through blocks of b, all of k in as many columns as L2 holds, and multiplies each with one strip of rows after
- * another. */
+ * each task goes through blocks of b, as many columns as stay in L2, and multiplies each with one strip of rows after another. */
 #include "gemm_dots.h"
 
 #include "cache_sizes.h"
@@ -33,7 +32,7 @@ struct dots_block {
     float *b, *sums, *source;
 };
 
-/* Columns are cut first, as many panels at a time as a block has if there are enough: each task arranges its own b. */
+/* Columns are cut first, TASK_PANELS at a time if there are enough: each task arranges its own b. */
 static void plan_tasks(struct dots_run *run) {
     const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = run->workers > 1 ? run->workers * TASKS_PER_WORKER : 1;
     const int64_t least = panels >= wanted * TASK_PANELS ? TASK_PANELS : 1;
@@ -64,7 +63,7 @@ static int64_t a_floats(const struct dots_run *run) {
 static bool rows_are_ready(const struct dots_run *run) {
     const struct heed_gemm *request = run->request;
     return run->dots->elements == 2 && request->a_type == HEED_BF16 && !request->transpose_a && request->k == run->k &&
-           request->lda % 2 == 0 && (uintptr_t)request->a % sizeof(float) == 0;
+           request->lda % 2 == 0;
 }
 
 static void plan_factors(struct dots_run *run) {
@@ -75,19 +74,29 @@ static void plan_factors(struct dots_run *run) {
     run->b_is_ready = run->dots->elements == 2 && heed_gemm_packed_has_words(request) && request->k == run->k;
 }
 
-/* Of b, half of L2 stays there beside what else comes through: with 5/8 of it 512 x 4096 x 4096 takes 1.1 times as long, with
- * 3/4 1.3 times (a Xeon with AMX).  Where b is arranged, what it is made of comes through too.  A little more is better than a few
- * columns apart. */
+/* Elements of b that stay in L2 beside what else comes through, half of it: with 5/8 of it 512 x 4096 x 4096 takes 1.1 times as
+ * long, with 3/4 1.3 times (a Xeon with AMX). */
+static int64_t cached_elements(const struct dots_run *run) {
+    return heed_cache_sizes().l2 / 2 / (int64_t)sizeof(float) * run->dots->elements;
+}
+
+static bool has_few_rows(const struct dots_run *run) { return run->request->m <= run->dots->tile_rows; }
+
 static void plan_blocks(struct dots_run *run) {
-    const struct heed_gemm *request = run->request;
-    const bool few = request->m <= run->dots->tile_rows;
-    const int64_t in_cache = heed_cache_sizes().l2 / 2 / HEED_PANEL / (int64_t)sizeof(float) * run->dots->elements;
-    const int64_t most = few && !run->b_is_ready ? FEW_ROWS_K : max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
+    const int64_t in_cache = cached_elements(run) / HEED_PANEL;
+    const int64_t most =
+        has_few_rows(run) && !run->b_is_ready ? FEW_ROWS_K : max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
     run->block_k = round_up(ceil_div(run->k, ceil_div(run->k, most)), HEED_DOT);
-    const int64_t panels = ceil_div(request->n, HEED_PANEL), stays = run->b_is_ready ? in_cache : in_cache / 2;
-    const int64_t wanted = few ? 1 : max_i64(1, stays / run->block_k);
+    run->block_rows = min_i64(run->request->m, max_i64(BLOCK_ROWS_LEAST, round_up(A_FLOATS / run->lda, LOAD_ROWS)));
+}
+
+/* Of a task.  Where b is arranged, what it is made of comes through L2 too.  All columns are one block if a quarter more makes it
+ * so. */
+static void plan_columns(struct dots_run *run) {
+    const int64_t panels = ceil_div(min_i64(run->request->n, run->task_columns), HEED_PANEL);
+    const int64_t stay = cached_elements(run) / HEED_PANEL / run->block_k / (run->b_is_ready ? 1 : 2);
+    const int64_t wanted = has_few_rows(run) ? 1 : max_i64(1, stay);
     run->block_columns = (panels <= wanted + wanted / 4 ? panels : wanted) * HEED_PANEL;
-    run->block_rows = min_i64(request->m, max_i64(BLOCK_ROWS_LEAST, round_up(A_FLOATS / row_floats(run), LOAD_ROWS)));
 }
 
 struct dots_run heed_gemm_dots_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
@@ -104,6 +113,7 @@ struct dots_run heed_gemm_dots_plan(const struct heed_gemm *request, const struc
     const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
     run.workers = heed_schedule_workers(exec, INT64_MAX, work);
     plan_tasks(&run);
+    plan_columns(&run);
     plan_workspace(&run);
     return run;
 }
@@ -168,7 +178,7 @@ static void find_rows(const struct dots_block *block, int64_t i, struct heed_dot
 }
 
 /* What a tile's sums become is fetched while they are made. */
-static void fetch_c(const struct dots_block *block, int64_t i, int64_t j, struct heed_dot_tile *tile) {
+static void find_c(const struct dots_block *block, int64_t i, int64_t j, struct heed_dot_tile *tile) {
     const struct dots_run *run = block->run;
     const struct heed_gemm_finish_place place =
         heed_gemm_finish_at(run->request, run->epilogue, run->row + block->row + i, tile->rows, block->column + j);
@@ -193,7 +203,7 @@ static void multiply_strip(const struct dots_block *block, int64_t i, int64_t ro
         tile.b = b_at(block, j);
         tile.sums = block->sums + (one ? 0 : i * run->ld_sums + j);
         if (last)
-            fetch_c(block, i, j, &tile);
+            find_c(block, i, j, &tile);
         dots->tile(&tile);
         if (last)
             heed_gemm_finish(run->request, run->epilogue, run->kernels,
@@ -262,9 +272,11 @@ enum heed_status heed_gemm_dots(struct dots_run *run, float *workspace) {
     run->workspace = workspace + a_floats(run);
     for (run->row = 0; run->row < m && status == HEED_OK; run->row += run->rows) {
         run->rows = min_i64(run->block_rows, m - run->row);
-        const int64_t arranged = run->row + run->rows - first_arranged(run), row_tasks = ceil_div(run->rows, run->task_rows);
-        if (arranged > 0)
-            status = heed_schedule_run(run->exec, run->workers, ceil_div(arranged, LOAD_ROWS), load_rows, run);
+        const int64_t arranged = run->row + run->rows - first_arranged(run), strips = ceil_div(max_i64(0, arranged), LOAD_ROWS);
+        const int64_t row_tasks = ceil_div(run->rows, run->task_rows);
+        /* All workers or one: a team of another size would be made anew for the product. */
+        if (strips > 0)
+            status = heed_schedule_run(run->exec, strips > 1 ? run->workers : 1, strips, load_rows, run);
         if (status == HEED_OK)
             status = heed_schedule_run(run->exec, run->workers, row_tasks * run->column_tasks, multiply, run);
     }

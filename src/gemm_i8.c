@@ -27,15 +27,17 @@ static void plan_tasks(struct i8_run *run) {
     const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = run->workers > 1 ? run->workers * TASKS_PER_WORKER : 1;
     run->task_columns = ceil_div(panels, wanted) * HEED_PANEL;
     run->column_tasks = ceil_div(run->request->n, run->task_columns);
-    run->task_rows = round_up(ceil_div(run->block_rows, ceil_div(wanted, run->column_tasks)), run->i8->strip_rows);
+    run->task_rows = round_up(ceil_div(run->block_rows, ceil_div(wanted, run->column_tasks)), LOAD_ROWS);
 }
 
 static void plan_workspace(struct i8_run *run) {
     const struct heed_gemm *request = run->request;
     run->packs = !request->packed_b && request->m > FEW_ROWS;
-    run->scratch_at = run->i8->strip_rows * HEED_PANEL;
-    run->panel_at = run->scratch_at + max_i64(request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0,
-                                              workspace_round(run->i8->scratch_bytes / (int64_t)sizeof(float)));
+    const int rows = (int)min_i64(request->m, run->i8->strip_rows);
+    const int64_t scratch = run->i8->scratch_bytes ? run->i8->scratch_bytes(request->b_type, rows) : 0;
+    run->scratch_at = rows * HEED_PANEL; /* first for load_strip, then for products */
+    run->panel_at = run->scratch_at +
+                    max_i64(request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0, workspace_round(scratch / (int64_t)sizeof(float)));
     const int64_t block_floats = HEED_PANEL * type_span(request->b_type, TYPE_BLOCK) / (int64_t)sizeof(float);
     run->worker_floats = workspace_round(run->panel_at + (run->packs ? workspace_product(run->blocks, block_floats) : 0));
 }

@@ -230,7 +230,7 @@ struct heed_thin_blocks {
 struct heed_i8_block {
     int8_t q[TYPE_BLOCK];
     float scale;
-    int32_t minus_8; /* -8 times the sum of q: integers of q4_0 are stored 8 too large */
+    int32_t minus_8; /* -8 times the sum of q: integers of q4_0 are stored 8 too large, and some kernels raise those of q8_0 */
 };
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns;
@@ -246,18 +246,18 @@ struct heed_i8_product {
     const void *b;
     int64_t ldb;
     float *c;
-    void *scratch; /* scratch_bytes of the kernels, aligned to 64 bytes */
+    void *scratch; /* as many bytes as the kernels want, aligned to 64 */
     bool fetch_once;
 };
 
 struct heed_i8_kernels {
     unsigned requires;                    /* HEED_CPU_* bits beyond those of the table */
     const struct heed_i8_kernels *better; /* where there is what these require, or NULL */
-    /* As those of struct heed_dots. */
+    /* Whether the operating system lets this process use them: if not, `otherwise` is used.  NULL: it does. */
     bool (*permitted)(void);
     const struct heed_i8_kernels *otherwise;
-    int strip_rows; /* to be multiplied at a time, if there are enough */
-    int64_t scratch_bytes;
+    int strip_rows;                                          /* to be multiplied at a time, if there are enough */
+    int64_t (*scratch_bytes)(enum heed_type type, int rows); /* NULL: none */
     void (*product)(const struct heed_i8_product *product);
 };
 
@@ -297,13 +297,13 @@ struct heed_activation_row {
 
 /* A tile of sums of dots: sums[i][j], from what it is if `continues`, else from 0, takes in a's row i times b's column j for p =
  * 0..k-1, as load_a and load_b arrange them; k is a multiple of `depth`.  lda: floats from a row to the next.  columns may also be
- * several times tile_columns, up to HEED_PANEL: tiles side by side.  Of a, b and sums all that whole tiles would have may be read,
+ * more than tile_columns, up to HEED_PANEL: tiles side by side.  Of a, b and sums all that whole tiles would have may be read,
  * and of sums written; what is beyond rows and columns may be anything.
  * Where dots' tiles finish, and there alone: nothing continues; any number of tiles one under the other; if keep_old, sums[i][j] =
  * fma(sums[i][j], keep_old[i], chain * take_new[i]), the chain from 0; if row_max, lane-wise maxima of the sums of row i go to
  * row_max[i][0..15], of these and, unless `first`, what is there, and ldsums is HEED_CHUNK.  Advice: fetches_b, for
- * the first tile that reads this b; c, unless NULL, what these sums become, its rows ldc bytes apart and of c_lines cache lines for
- * every tile_columns columns. */
+ * the first tile that reads this b, which then is fetched into L2 too; c, unless NULL, what these sums become, its rows ldc bytes
+ * apart and of c_lines cache lines for every tile_columns columns. */
 struct heed_dot_tile {
     int rows, columns;
     int64_t k;
@@ -357,7 +357,7 @@ struct heed_dots_callers {
  *
  * Factors are rounded to bf16, elements below 2^-126 (AMX: of both, pairs: of a) being 0, and arranged as tile has them, zeros up
  * to a multiple of HEED_DOT included: rows of a, and panels of b of which each row, of words if elements is 2, has HEED_PANEL.  So
- * rows and packed panels of bf16 are words as they are. */
+ * rows and packed panels of bf16 are words as they are, at any address. */
 struct heed_dots {
     int elements;                /* of a factor, in the place of a float: 1, or 2 */
     int depth;                   /* of k, taken in at a time */

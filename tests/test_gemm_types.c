@@ -262,15 +262,21 @@ START_TEST(test_gemm_types_many_rows) {
     struct product p = {
         .request = {.m = 530, .n = 3, .k = 8190, .alpha = 1, .b_type = HEED_BF16, .compute = HEED_COMPUTE_BF16_AMX}};
     struct product i8 = {.request = {.m = 530, .n = 3, .k = 8192, .alpha = 1, .compute = HEED_COMPUTE_I8}};
+    struct product words = {.request = {.m = 550, .n = 66, .k = 8192, .alpha = 1, .compute = HEED_COMPUTE_BF16_AMX}};
     i8.request.b_type = HEED_Q4_0, i8.request.transpose_b = true;
+    words.request.a_type = words.request.b_type = HEED_BF16;
     fill_product(&rng, &p);
     fill_product(&rng, &i8);
+    fill_product(&rng, &words);
+    for (int repeat = 0; repeat < 6; repeat++)
+        run(&words, (struct heed_exec){.isa = heed_kernels_usable(0)->name, .threads = 1 + repeat}, repeat < 5, &rng);
     for (int i = 0; heed_kernels_usable(i); i++) {
         run(&p, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = i + 1}, i % 2, &rng);
         run(&i8, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = i + 1}, i % 2, &rng);
     }
     free_product(&p);
     free_product(&i8);
+    free_product(&words);
 }
 END_TEST
 

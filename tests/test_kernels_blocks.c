@@ -168,7 +168,8 @@ static void check_i8_product(const struct heed_kernels *table, const struct heed
     struct heed_i8_block *blocks = new_i8_rows(table, a, rows, b->k, apart);
     product.a = blocks, product.type = b->type, product.packed = packed ? panel->packed.data : NULL;
     product.b = b->data, product.ldb = b->ld, product.c = got, product.fetch_once = rng_range(rng, 0, 1);
-    product.scratch = aligned_alloc(64, (size_t)round_up(kernels->scratch_bytes + 1, 64));
+    const int64_t scratch = kernels->scratch_bytes ? kernels->scratch_bytes(b->type, (int)rows) : 0;
+    product.scratch = aligned_alloc(64, (size_t)round_up(scratch + 1, 64));
     kernels->product(&product);
     free(product.scratch);
     for (int64_t i = 0; i < rows; i++)
@@ -182,7 +183,7 @@ static void check_i8_product(const struct heed_kernels *table, const struct heed
 }
 
 static void check_blocks(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
-    const int64_t k = 32 * rng_range(rng, 1, rng_range(rng, 0, 3) ? 12 : 40);
+    const int64_t k = 32 * rng_range(rng, 1, rng_range(rng, 0, 15) ? 12 : 150);
     struct panel panel = new_panel(table, rng, type, k);
     float *unpacked = new_floats(k * HEED_PANEL);
     describe("unpack_blocks", table->name, "%s, k %lld", type_name(type), (long long)k);

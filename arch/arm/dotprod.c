@@ -16,6 +16,7 @@ INLINE vi dotprod_end(vi acc) { return acc; }
 #define I8_DOT        dotprod_dot
 #define I8_DOT_U4     dotprod_dot
 #define I8_DOT_U4_END dotprod_end
+#define I8_STARTS     true
 #include "kernels/types.h"
 #include "kernels/tile.h"
 #include "kernels/block_words.h"

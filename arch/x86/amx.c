@@ -35,25 +35,27 @@ INLINE void fetch_next_b(const struct heed_dot_tile *tile, const float *b) {
         UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + AHEAD * B_STEP + i * HEED_PANEL, 0, 2);
 }
 
-/* What the sums become, from column j on: so many rows a step that all of it is fetched in a whole tile. */
+/* What the sums become, from column j on: some rows with each step, until all of a tile's are fetched. */
 struct fetched_c {
     const char *next;
     int64_t ld;
-    int lines, rows;
+    int lines, each, left;
 };
 
 INLINE struct fetched_c fetched_c_begin(const struct heed_dot_tile *tile, int64_t j) {
     if (!tile->c)
-        return (struct fetched_c){.rows = 0};
+        return (struct fetched_c){.left = 0};
     return (struct fetched_c){.next = tile->c + j / (2 * REGISTER) * tile->c_lines * ROW_BYTES,
                               .ld = tile->ldc,
                               .lines = tile->c_lines,
-                              .rows = (int)ceil_div(tile->rows * HEED_DOT, tile->k)};
+                              .each = (int)ceil_div(tile->rows * HEED_DOT, tile->k),
+                              .left = tile->rows};
 }
 
 INLINE void fetch_c(struct fetched_c *c) {
-    NO_UNROLL for (int i = 0; i < c->rows; i++, c->next += c->ld) NO_UNROLL for (int line = 0; line < c->lines; line++)
-        __builtin_prefetch(c->next + line * ROW_BYTES, 1, 2);
+    for (int i = 0; i < c->each && c->left > 0; i++, c->left--, c->next += c->ld)
+        for (int line = 0; line < c->lines; line++)
+            __builtin_prefetch(c->next + line * ROW_BYTES, 1, 2);
 }
 
 /* Up to 32 rows times 32 columns.  Registers: sums 0 to 3, two by two; rows of a 4 and 5; columns of b 6 and 7. */
@@ -174,11 +176,11 @@ static void tile_square(const struct heed_dot_tile *tile) {
             square(false, tile, j);
 }
 
-static void tile(const struct heed_dot_tile *tile) {
-    if (tile->rows > REGISTER)
-        tile_square(tile);
+static void tile(const struct heed_dot_tile *request) {
+    if (request->rows > REGISTER)
+        tile_square(request);
     else
-        tile_flat(tile);
+        tile_flat(request);
 }
 
 extern const struct heed_kernels heed_kernels_avx512;

@@ -11,10 +11,9 @@
 #include "kernels/block_words.h"
 
 enum {
-    /* Of whole registers, the others being as quick by vpdpbusd; of q4_0 at least two, which share what words become. */
-    LEAST_ROWS_Q4_0 = 2 * REGISTER,
-    STRIP_ROWS = 128, /* for which they become bytes once: with 64 rows products take 1.04 times as long */
-    WINDOW = 64,      /* blocks of them: with 16, 1.08 times */
+    LEAST_ROWS_Q4_0 = 2 * REGISTER, /* fewer are as quick without what words become */
+    STRIP_ROWS = 128,               /* for which they become bytes once: with 64 rows products take 1.04 times as long */
+    WINDOW = 64,                    /* blocks of them: with 16, 1.08 times */
     BLOCK_WORDS = TYPE_BLOCK / WORD_BYTES,
     BLOCK_BYTES = BLOCK_WORDS * WORDS_BYTES,
     AHEAD = 8192 /* bytes of a panel */
@@ -54,15 +53,15 @@ enum { STORE_LAG = 2, LAG = 4 };
 #define CHAIN_BLOCK(n, of_a, of_b, stored)                                                                                         \
     do {                                                                                                                           \
         const int64_t next = block + (n), ready = next - LAG;                                                                      \
-        if (next < window->blocks) {                                                                                               \
+        if (next < blocks) {                                                                                                       \
             _tile_loadd(of_a, a + next, row_bytes);                                                                                \
-            _tile_loadd(of_b, words + next * window->words_step, WORDS_BYTES);                                                     \
+            _tile_loadd(of_b, words + next * words_step, WORDS_BYTES);                                                             \
             _tile_zero(n);                                                                                                         \
             _tile_dpbssd(n, of_a, of_b);                                                                                           \
         }                                                                                                                          \
         _tile_stored(stored, sums[stored], ROW_BYTES);                                                                             \
-        if (ready >= 0 && ready < window->blocks)                                                                                  \
-            take_in(chains, sums[n], rows, ready, scales + ready * window->scales_step);                                           \
+        if (ready >= 0 && ready < blocks)                                                                                          \
+            take_in(chains, sums[n], rows, ready, scales + ready * scales_step);                                                   \
     } while (0)
 
 /* The chains of 16 rows and 16 columns, from j on, take in a window. */
@@ -70,15 +69,16 @@ NOINLINE void chain_window(const struct window *window, const struct heed_i8_blo
     vi sums[LAG][REGISTER];
     vf chains[REGISTER];
     const struct heed_i8_block *rows[REGISTER];
-    const int64_t row_bytes = lda * (int64_t)sizeof *a;
+    const int64_t row_bytes = lda * (int64_t)sizeof *a, blocks = window->blocks;
+    const int64_t scales_step = window->scales_step, words_step = window->words_step;
     const char *scales = window->scales + j * (int64_t)sizeof(uint16_t), *words = window->words + j * WORD_BYTES;
     UNROLL for (int i = 0; i < REGISTER; i++) {
         rows[i] = a + i * lda;
         chains[i] = window->continues ? v_load(c + i * HEED_PANEL + j) : v_zero();
     }
-    NO_UNROLL for (int64_t block = 0; block < window->blocks + LAG; block += LAG) {
+    NO_UNROLL for (int64_t block = 0; block < blocks + LAG; block += LAG) {
         if (window->fetches && j == 0)
-            fetch_block(scales + block * window->scales_step, LAG * window->scales_step);
+            fetch_block(scales + block * scales_step, LAG * scales_step);
         CHAIN_BLOCK(0, 4, 6, 2);
         CHAIN_BLOCK(1, 5, 7, 3);
         CHAIN_BLOCK(2, 4, 6, 0);
@@ -136,6 +136,7 @@ static void multiply_q4_0(const struct heed_i8_product *product) {
                                       .blocks = min_i64(WINDOW, blocks - start),
                                       .continues = start > 0};
         spread_words(window.scales, window.blocks, bytes);
+        __asm__ volatile("" ::: "memory"); /* gcc 12: a register that is loaded reads it */
         multiply_window(product, start, &window);
     }
 }
@@ -154,18 +155,36 @@ static void multiply(const struct heed_i8_product *product) {
     tiles_end(callers);
 }
 
-static void i8_product(const struct heed_i8_product *product) {
+/* Of so many, those in whole registers; the others are as quick by vpdpbusd. */
+static int tile_rows(enum heed_type type, int rows) {
+    const int whole = rows / REGISTER * REGISTER;
+    return whole < (type == HEED_Q4_0 ? LEAST_ROWS_Q4_0 : REGISTER) ? 0 : whole;
+}
+
+static int64_t scratch_bytes(enum heed_type type, int rows) {
+    return type == HEED_Q4_0 && tile_rows(type, rows) > 0 ? WINDOW * BLOCK_BYTES : 0;
+}
+
+/* Rows [from, to). */
+static struct heed_i8_product rows_of(const struct heed_i8_product *product, int from, int to) {
     struct heed_i8_product rows = *product;
-    const int whole = product->rows / REGISTER * REGISTER;
-    if (product->packed && whole >= (product->type == HEED_Q4_0 ? LEAST_ROWS_Q4_0 : REGISTER)) {
-        rows.rows = whole;
+    rows.rows = to - from;
+    rows.a += from * product->lda;
+    rows.c += from * HEED_PANEL;
+    return rows;
+}
+
+static void i8_product(const struct heed_i8_product *product) {
+    int from = product->packed ? tile_rows(product->type, product->rows) : 0;
+    if (from > 0) {
+        const struct heed_i8_product rows = rows_of(product, 0, from);
         multiply(&rows);
-        rows.rows = product->rows - whole;
-        rows.a += whole * product->lda;
-        rows.c += whole * HEED_PANEL;
     }
-    if (rows.rows > 0)
+    for (int to; from < product->rows; from = to) {
+        to = smaller(from + heed_i8_avx512vnni.strip_rows, product->rows);
+        const struct heed_i8_product rows = rows_of(product, from, to);
         heed_i8_avx512vnni.product(&rows);
+    }
 }
 
 extern const struct heed_i8_kernels heed_i8_amx;
@@ -173,5 +192,5 @@ const struct heed_i8_kernels heed_i8_amx = {.requires = HEED_CPU_AVX512_VNNI,
                                             .permitted = tiles_permitted,
                                             .otherwise = &heed_i8_avx512vnni,
                                             .strip_rows = STRIP_ROWS,
-                                            .scratch_bytes = WINDOW * BLOCK_BYTES,
+                                            .scratch_bytes = scratch_bytes,
                                             .product = i8_product};

@@ -11,10 +11,10 @@ INLINE float i8_size(const vf x[I8_BLOCK_VECTORS]) {
     return v_any_nan(&nan, 1) ? __builtin_nanf("") : v_hmax(max);
 }
 
-/* Integers are summed as floats, which are theirs exactly: what was stored as bytes would have to be loaded again, and waited for.
+/* Integers are summed as floats, which hold them exactly: what was stored as bytes would have to be loaded again, and waited for.
  */
 INLINE void i8_block(const vf x[I8_BLOCK_VECTORS], struct heed_i8_block *y) {
-    const float least = 0x1p-126f, scale = i8_size(x) / 127.0f; /* below it 1 / scale may be infinite */
+    const float least = 0x1p-126f, scale = i8_size(x) / 127.0f; /* below `least` 1 / scale may be infinite */
     const vf whole = v_set1(0x1.8p23f);
     vf sum = v_zero();
     y->scale = scale < least ? least : scale;
