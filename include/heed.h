@@ -218,7 +218,7 @@ enum heed_compute {
      * where it is as quick as a multiply-add of floats: Zen 4 and 5, and Cooper Lake. */
     HEED_COMPUTE_BF16,
     /* The same, but summed 32 products at a time as AMX does (tdpbf16ps, same manual), which where there is one makes products five
-     * to ten times as fast, and attention some five times, with more than some 16 rows, and both slower than HEED_COMPUTE_BF16
+     * to six times as fast, and attention some five times, with more than some 16 rows, and both slower than HEED_COMPUTE_BF16
      * elsewhere.  The first such call asks Linux for AMX, for all threads of the process. */
     HEED_COMPUTE_BF16_AMX,
     /* Of heed_gemm, heed_linear and the projections of heed_attention_layer, with weights of HEED_Q8_0 or HEED_Q4_0: each 32
