@@ -58,7 +58,15 @@ INLINE void fetch_c(struct fetched_c *c) {
             __builtin_prefetch(c->next + line * ROW_BYTES, 1, 2);
 }
 
-/* Up to 32 rows times 32 columns.  Registers: sums 0 to 3, two by two; rows of a 4 and 5; columns of b 6 and 7. */
+/* Of any tile they are registers 0 to 3. */
+INLINE void zero_sums(void) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
+/* Up to 32 rows times 32 columns.  Registers: sums two by two; rows of a 4 and 5; columns of b 6 and 7. */
 INLINE void square_multiply(const bool wide, const struct heed_dot_tile *tile, const float *b, struct fetched_c *c) {
     const int64_t row_bytes = tile->lda * (int64_t)sizeof(float);
     const float *a = tile->a, *below = a + REGISTER * tile->lda;
@@ -85,10 +93,7 @@ INLINE void square(const bool wide, const struct heed_dot_tile *tile, int64_t j)
     struct fetched_c c = fetched_c_begin(tile, j);
     float *sums = tile->sums + j, *below = sums + REGISTER * tile->ldsums;
     const int64_t step = tile->ldsums * (int64_t)sizeof(float);
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    zero_sums();
     if (tile->continues) {
         _tile_loadd(0, sums, step);
         _tile_loadd(2, below, step);
@@ -106,7 +111,7 @@ INLINE void square(const bool wide, const struct heed_dot_tile *tile, int64_t j)
     }
 }
 
-/* Up to 16 rows times `across` registers of columns: sums 0 to 3, rows of a 4, columns of b 5 to 7. */
+/* Up to 16 rows times `across` registers of columns: rows of a 4, columns of b 5 to 7. */
 INLINE void flat_multiply(const int across, const struct heed_dot_tile *tile) {
     const int64_t row_bytes = tile->lda * (int64_t)sizeof(float);
     const float *a = tile->a, *b = tile->b;
@@ -133,10 +138,7 @@ INLINE void flat_multiply(const int across, const struct heed_dot_tile *tile) {
 INLINE void flat(const int across, const struct heed_dot_tile *tile) {
     float *sums = tile->sums;
     const int64_t step = tile->ldsums * (int64_t)sizeof(float);
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    zero_sums();
     if (tile->continues) {
         _tile_loadd(0, sums, step);
         if (across > 1)
