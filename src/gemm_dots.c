@@ -30,6 +30,7 @@ struct dots_block {
     const struct dots_run *run;
     int64_t row, rows, column, columns, start, k;
     float *b, *sums, *source;
+    struct heed_finish_products left;
 };
 
 /* Columns are cut first, TASK_PANELS at a time if there are enough: each task arranges its own b. */
@@ -187,8 +188,27 @@ static void find_c(const struct dots_block *block, int64_t i, int64_t j, struct 
     tile->c_lines = (int)ceil_div(type_span(place.type, run->dots->tile_columns), HEED_LINE * (int64_t)sizeof(float));
 }
 
+/* The last of k. */
+static void multiply_last(struct dots_block *block, int64_t i, int64_t j, struct heed_dot_tile *tile) {
+    const struct dots_run *run = block->run;
+    const struct heed_gemm_sums sums = {.row = run->row + block->row + i,
+                                        .rows = tile->rows,
+                                        .column = block->column + j,
+                                        .columns = tile->columns,
+                                        .data = tile->sums,
+                                        .ld = tile->ldsums};
+    const struct heed_finish_products finish = heed_gemm_finish_products(run->request, &sums);
+    tile->left = &block->left;
+    tile->finish = run->epilogue ? NULL : &finish;
+    if (run->epilogue)
+        find_c(block, i, j, tile);
+    run->dots->tile(tile);
+    if (run->epilogue)
+        heed_gemm_finish(run->request, run->epilogue, run->kernels, &sums);
+}
+
 /* Rows [i, i + rows) of the block. */
-static void multiply_strip(const struct dots_block *block, int64_t i, int64_t rows) {
+static void multiply_strip(struct dots_block *block, int64_t i, int64_t rows) {
     const struct dots_run *run = block->run;
     const struct heed_dots *dots = run->dots;
     const bool one = run->k == run->block_k, last = block->start + block->k == run->k;
@@ -203,23 +223,23 @@ static void multiply_strip(const struct dots_block *block, int64_t i, int64_t ro
         tile.b = b_at(block, j);
         tile.sums = block->sums + (one ? 0 : i * run->ld_sums + j);
         if (last)
-            find_c(block, i, j, &tile);
-        dots->tile(&tile);
-        if (last)
-            heed_gemm_finish(run->request, run->epilogue, run->kernels,
-                             &(struct heed_gemm_sums){run->row + block->row + i, rows, block->column + j, tile.columns, tile.sums,
-                                                      run->ld_sums});
+            multiply_last(block, i, j, &tile);
+        else
+            dots->tile(&tile);
     }
 }
 
-static void multiply_block(const struct dots_block *block) {
+static void multiply_block(struct dots_block *block) {
     const int64_t each = block->run->dots->tile_rows;
     for (int64_t i = 0; i < block->rows; i += each)
         multiply_strip(block, i, min_i64(each, block->rows - i));
+    if (block->left.rows > 0)
+        block->run->kernels->finish_products(&block->left);
+    block->left.rows = 0;
 }
 
 /* Nothing of the caller's runs meanwhile, which may have other uses for what dots need. */
-static void load_and_multiply(const struct dots_block *block) {
+static void load_and_multiply(struct dots_block *block) {
     const struct heed_dots *dots = block->run->dots;
     struct heed_dots_callers callers;
     heed_fp_flush(true);

@@ -47,26 +47,32 @@ static void finish_epilogue(const struct heed_gemm *request, const struct heed_e
         heed_fp_flush(true);
 }
 
+struct heed_finish_products heed_gemm_finish_products(const struct heed_gemm *request, const struct heed_gemm_sums *sums) {
+    const bool scaled = request->b_scales && heed_gemm_reads_ab(request);
+    return (struct heed_finish_products){.rows = sums->rows,
+                                         .columns = sums->columns,
+                                         .sums = sums->data,
+                                         .ldsums = sums->ld,
+                                         .scales = scaled ? request->b_scales + sums->column : NULL,
+                                         .alpha = request->alpha,
+                                         .beta = request->beta,
+                                         .c = type_at_output(request->c_type, request->c, sums->row * request->ldc + sums->column),
+                                         .type = request->c_type,
+                                         .ldc = request->ldc};
+}
+
 void heed_gemm_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_kernels *kernels,
                       const struct heed_gemm_sums *sums) {
-    const bool scaled = request->b_scales && heed_gemm_reads_ab(request);
-    struct heed_finish_products finish = {.rows = sums->rows,
-                                          .columns = sums->columns,
-                                          .sums = sums->data,
-                                          .ldsums = sums->ld,
-                                          .scales = scaled ? request->b_scales + sums->column : NULL,
-                                          .alpha = request->alpha,
-                                          .beta = request->beta,
-                                          .c = sums->data,
-                                          .ldc = sums->ld};
-    if (epilogue) {
-        if (scaled)
-            kernels->finish_products(&finish);
-        finish_epilogue(request, epilogue, kernels, sums);
+    struct heed_finish_products finish = heed_gemm_finish_products(request, sums);
+    if (!epilogue) {
+        kernels->finish_products(&finish);
         return;
     }
-    finish.c = type_at_output(request->c_type, request->c, sums->row * request->ldc + sums->column);
-    finish.type = request->c_type;
-    finish.ldc = request->ldc;
-    kernels->finish_products(&finish);
+    if (finish.scales) {
+        finish.c = sums->data;
+        finish.type = HEED_F32;
+        finish.ldc = sums->ld;
+        kernels->finish_products(&finish);
+    }
+    finish_epilogue(request, epilogue, kernels, sums);
 }

@@ -22,17 +22,24 @@ static void end(const struct heed_dots_callers *callers) { tiles_end(callers->ti
 INLINE __m512i round_b(vf low, vf high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 
 #include "bf16_words.h"
+#include "kernels/finish_products.h"
+#include "amx_beside.h"
 
 /* Floats of b from one dot to the next, and bytes from one row of it to the next. */
 enum { B_STEP = HEED_DOT / 2 * HEED_PANEL, B_BYTES = HEED_PANEL * sizeof(float) };
 
-/* What is loaded in the next step, 16 columns of it, into L1, and if it was not read before, what is loaded some steps later, into
- * L2. Left alone loads wait, the more so beside a neighbour on the core. */
-INLINE void fetch_next_b(const struct heed_dot_tile *tile, const float *b) {
+/* What is loaded some steps later, 16 columns of it, into L2. */
+INLINE void fetch_far_b(const float *b) {
     enum { AHEAD = 4 };
+    UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + AHEAD * B_STEP + i * HEED_PANEL, 0, 2);
+}
+
+/* What is loaded in the next step, into L1, and if it was not read before, what is loaded later.  Left alone loads wait, the more
+ * so beside a neighbour on the core. */
+INLINE void fetch_next_b(const struct heed_dot_tile *tile, const float *b) {
     UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + B_STEP + i * HEED_PANEL, 0, 3);
     if (tile->fetches_b)
-        UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + AHEAD * B_STEP + i * HEED_PANEL, 0, 2);
+        fetch_far_b(b);
 }
 
 /* What the sums become, from column j on: some rows with each step, until all of a tile's are fetched. */
@@ -66,31 +73,68 @@ INLINE void zero_sums(void) {
     _tile_zero(3);
 }
 
-/* Up to 32 rows times 32 columns.  Registers: sums two by two; rows of a 4 and 5; columns of b 6 and 7. */
-INLINE void square_multiply(const bool wide, const struct heed_dot_tile *tile, const float *b, struct fetched_c *c) {
-    const int64_t row_bytes = tile->lda * (int64_t)sizeof(float);
-    const float *a = tile->a, *below = a + REGISTER * tile->lda;
-    NO_UNROLL for (int64_t k = tile->k; k > 0; k -= HEED_DOT, a += REGISTER, below += REGISTER, b += B_STEP) {
-        _tile_loadd(4, a, row_bytes);
-        _tile_loadd(6, b, B_BYTES);
-        fetch_next_b(tile, b);
-        _tile_dpbf16ps(0, 4, 6);
-        if (wide) {
-            _tile_loadd(7, b + REGISTER, B_BYTES);
-            fetch_next_b(tile, b + REGISTER);
-            _tile_dpbf16ps(1, 4, 7);
-        }
-        _tile_loadd(5, below, row_bytes);
-        _tile_dpbf16ps(2, 5, 6);
-        fetch_c(c);
-        if (wide)
-            _tile_dpbf16ps(3, 5, 7);
-    }
+/* What earlier tiles left to finish is finished before sums are written; then these are left. */
+INLINE void finish_left(const struct heed_dot_tile *tile) {
+    if (tile->finish && tile->left->rows > 0)
+        finish_products(tile->left);
 }
 
-/* Columns from j on. */
-INLINE void square(const bool wide, const struct heed_dot_tile *tile, int64_t j) {
+INLINE void leave(const struct heed_dot_tile *tile, int64_t j, int64_t columns) {
+    const struct heed_finish_products *finish = tile->finish;
+    if (!finish)
+        return;
+    *tile->left = *finish;
+    tile->left->columns = min_i64(columns, finish->columns - j);
+    tile->left->sums += j;
+    tile->left->scales = finish->scales ? finish->scales + j : NULL;
+    tile->left->c = type_at_output(finish->type, finish->c, j);
+}
+
+/* Up to 32 rows times 32 columns from j on.  Registers: sums two by two; rows of a 4 and 5; columns of b 6 and 7.  Each is loaded
+ * for the next step as soon as it was used last, for the core has few of them to spare.  Of b, which is read once for each strip,
+ * nothing is kept in L1, so that the strip's rows stay there.  Together 0.75 of the time (512 x 512 x 512, a Xeon with AMX). */
+INLINE void square_multiply(const bool wide, const int finished, const struct heed_dot_tile *tile, int64_t j) {
+    const int64_t row_bytes = tile->lda * (int64_t)sizeof(float);
+    const float *a = tile->a, *below = a + REGISTER * tile->lda, *b = tile->b + j;
     struct fetched_c c = fetched_c_begin(tile, j);
+    struct beside beside = beside_begin(finished, tile->left);
+    _tile_stream_loadd(6, b, B_BYTES);
+    _tile_loadd(4, a, row_bytes);
+    if (wide)
+        _tile_stream_loadd(7, b + REGISTER, B_BYTES);
+    _tile_loadd(5, below, row_bytes);
+    NO_UNROLL for (int64_t k = tile->k; k > HEED_DOT; k -= HEED_DOT) {
+        a += REGISTER, below += REGISTER, b += B_STEP;
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_stream_loadd(6, b, B_BYTES);
+        if (tile->fetches_b)
+            fetch_far_b(b);
+        if (wide)
+            _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(4, a, row_bytes);
+        beside_finish(finished, &beside);
+        beside_finish(finished, &beside);
+        if (finished == NOTHING)
+            fetch_c(&c);
+        if (wide) {
+            _tile_dpbf16ps(3, 5, 7);
+            _tile_stream_loadd(7, b + REGISTER, B_BYTES);
+            if (tile->fetches_b)
+                fetch_far_b(b + REGISTER);
+        }
+        _tile_loadd(5, below, row_bytes);
+    }
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(2, 5, 6);
+    if (wide) {
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    beside_end(finished, &beside, tile->left);
+}
+
+INLINE void square(const bool wide, const int finished, const struct heed_dot_tile *tile, int64_t j) {
     float *sums = tile->sums + j, *below = sums + REGISTER * tile->ldsums;
     const int64_t step = tile->ldsums * (int64_t)sizeof(float);
     zero_sums();
@@ -102,13 +146,15 @@ INLINE void square(const bool wide, const struct heed_dot_tile *tile, int64_t j)
             _tile_loadd(3, below + REGISTER, step);
         }
     }
-    square_multiply(wide, tile, tile->b + j, &c);
+    square_multiply(wide, finished, tile, j);
+    finish_left(tile);
     _tile_stored(0, sums, step);
     _tile_stored(2, below, step);
     if (wide) {
         _tile_stored(1, sums + REGISTER, step);
         _tile_stored(3, below + REGISTER, step);
     }
+    leave(tile, j, 2 * REGISTER);
 }
 
 /* Up to 16 rows times `across` registers of columns: rows of a 4, columns of b 5 to 7. */
@@ -149,6 +195,7 @@ INLINE void flat(const int across, const struct heed_dot_tile *tile) {
             _tile_loadd(3, sums + 3 * REGISTER, step);
     }
     flat_multiply(across, tile);
+    finish_left(tile);
     _tile_stored(0, sums, step);
     if (across > 1)
         _tile_stored(1, sums + REGISTER, step);
@@ -156,6 +203,7 @@ INLINE void flat(const int across, const struct heed_dot_tile *tile) {
         _tile_stored(2, sums + 2 * REGISTER, step);
     if (across > 3)
         _tile_stored(3, sums + 3 * REGISTER, step);
+    leave(tile, 0, HEED_PANEL);
 }
 
 static void tile_flat(const struct heed_dot_tile *tile) {
@@ -170,12 +218,24 @@ static void tile_flat(const struct heed_dot_tile *tile) {
         flat(4, tile);
 }
 
+static void tile_wide_square(const struct heed_dot_tile *tile, int64_t j) {
+    const int finished = beside_type(tile->left);
+    if (finished == HEED_F32)
+        square(true, HEED_F32, tile, j);
+    else if (finished == HEED_BF16)
+        square(true, HEED_BF16, tile, j);
+    else if (finished == HEED_F16)
+        square(true, HEED_F16, tile, j);
+    else
+        square(true, NOTHING, tile, j);
+}
+
 static void tile_square(const struct heed_dot_tile *tile) {
-    for (int j = 0; j < tile->columns; j += 2 * REGISTER)
+    for (int64_t j = 0; j < tile->columns; j += 2 * REGISTER)
         if (tile->columns - j > REGISTER)
-            square(true, tile, j);
+            tile_wide_square(tile, j);
         else
-            square(false, tile, j);
+            square(false, NOTHING, tile, j);
 }
 
 static void tile(const struct heed_dot_tile *request) {

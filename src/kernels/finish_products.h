@@ -28,14 +28,15 @@ INLINE void finish_columns(const enum heed_type type, const bool plain, const bo
 }
 
 INLINE void finish_products_of(const enum heed_type type, const bool plain, const struct heed_finish_products *products) {
-    for (int64_t i = 0; i < products->rows; i++) {
-        const float *sums = products->sums + i * products->ldsums;
+    const int64_t columns = products->columns;
+    const float *sums = products->sums;
+    for (int64_t i = 0; i < products->rows; i++, sums += products->ldsums) {
         void *row = type_at_output(type, products->c, i * products->ldc);
         int64_t j = 0;
-        NO_UNROLL for (; j + VF_LANES <= products->columns; j += VF_LANES)
+        NO_UNROLL for (; j + VF_LANES <= columns; j += VF_LANES)
             finish_columns(type, plain, true, products, sums, row, j, VF_LANES);
-        if (j < products->columns)
-            finish_columns(type, plain, false, products, sums, row, j, products->columns - j);
+        if (j < columns)
+            finish_columns(type, plain, false, products, sums, row, j, columns - j);
     }
 }
 
