@@ -34,6 +34,7 @@ void add_row_tests(TCase *tests, int tables);
 void add_type_tests(TCase *tests, int tables);
 void add_kv_tests(TCase *tests, int tables);
 void add_pair_tests(TCase *tests, int tables);
+void add_dot_tests(TCase *tests, int tables);
 void add_block_tests(TCase *tests, int tables);
 
 #endif

@@ -343,6 +343,7 @@ Suite *kernels_suite(void) {
     add_block_tests(tests, tables);
     add_kv_tests(tests, tables);
     add_pair_tests(tests, tables);
+    add_dot_tests(tests, tables);
     suite_add_tcase(suite, tests);
     return suite;
 }

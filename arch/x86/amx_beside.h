@@ -34,14 +34,12 @@ INLINE struct beside beside_begin(const int type, const struct heed_finish_produ
                            .alpha = left->alpha};
 }
 
-/* The instruction rounds as v_round_bf16 does, in a third of the operations, all but NaNs and numbers below 2^-126, which with
- * heed_fp_flush are zeros to vfpclassps. */
+/* The instruction rounds as v_round_bf16 does, in a third of the operations, all but NaNs; numbers below 2^-126, which it takes for
+ * zeros, are no sums of AMX. */
 INLINE void beside_round(const float *sums, uint16_t *c) {
-    enum { NANS = 0x81, ZEROS = 0x06, DENORMALS = 0x20 };
+    enum { NANS = 0x81 };
     const vf low = v_load(sums), high = v_load(sums + VF_LANES);
-    const __mmask16 of_low = _mm512_fpclass_ps_mask(low, NANS | ZEROS | DENORMALS),
-                    of_high = _mm512_fpclass_ps_mask(high, NANS | ZEROS | DENORMALS);
-    if (_mm512_kortestz(of_low, of_high)) {
+    if (_mm512_kortestz(_mm512_fpclass_ps_mask(low, NANS), _mm512_fpclass_ps_mask(high, NANS))) {
         _mm512_storeu_si512(c, (__m512i)_mm512_cvtne2ps_pbh(high, low));
         return;
     }

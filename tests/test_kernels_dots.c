@@ -1,0 +1,119 @@
+/* What tiles of dots make of their sums, of every usable table: the same as finish_products of the scalar table makes of sums that
+ * are left alone.  Some tables finish a tile's sums beside the next tile's products, in one place for all of them. */
+#include "dispatch.h"
+#include "kernels_common.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TILES = 6, MOST_K = 6 * HEED_DOT, MOST_TILE_ROWS = 32, GAP = 5 };
+
+/* Tiles one under the other; c's rows are `GAP` elements apart, and hold numbers that beta is multiplied with. */
+struct tiles_case {
+    const struct heed_dots *dots;
+    int tiles, rows[MOST_TILES], columns[MOST_TILES];
+    int64_t k;
+    float *a, *b, *scales;
+    struct heed_finish_products finish; /* without rows, columns, sums and c */
+};
+
+static void choose_tiles(struct tiles_case *c, const struct heed_kernels *table, struct rng *rng) {
+    const struct heed_dots *dots = heed_kernels_dots(table, HEED_COMPUTE_BF16_AMX);
+    const enum fill mode = any_fill(rng);
+    *c = (struct tiles_case){.dots = dots, .tiles = (int)rng_range(rng, 1, MOST_TILES), .k = rng_range(rng, 1, MOST_K)};
+    for (int t = 0; t < c->tiles; t++) {
+        c->rows[t] = rng_range(rng, 0, 3) ? dots->tile_rows : (int)rng_range(rng, 1, dots->tile_rows);
+        c->columns[t] = rng_range(rng, 0, 3) ? HEED_PANEL : (int)rng_range(rng, 1, HEED_PANEL);
+    }
+    c->a = new_filled(rng, mode, MOST_TILES * MOST_TILE_ROWS * c->k);
+    c->b = new_filled(rng, any_fill(rng), c->k * HEED_PANEL);
+    c->scales = rng_range(rng, 0, 3) ? NULL : new_filled(rng, FILL_NORMAL, HEED_PANEL);
+    c->finish = (struct heed_finish_products){.ldsums = HEED_PANEL,
+                                              .scales = c->scales,
+                                              .alpha = rng_range(rng, 0, 2) ? 1.0f : -1.7f,
+                                              .beta = rng_range(rng, 0, 2) ? 0.0f : 0.3f,
+                                              .type = (enum heed_type)rng_range(rng, HEED_F32, HEED_F16),
+                                              .ldc = HEED_PANEL + GAP};
+    describe("dots that finish", table->name, "%d tiles, first %d x %d x %lld, type %d, alpha %g, beta %g, scales %d, %s", c->tiles,
+             c->rows[0], c->columns[0], (long long)c->k, (int)c->finish.type, (double)c->finish.alpha, (double)c->finish.beta,
+             c->scales != NULL, fill_name(mode));
+}
+
+static int64_t c_bytes(const struct tiles_case *c) {
+    return type_span(c->finish.type, MOST_TILES * MOST_TILE_ROWS * c->finish.ldc);
+}
+
+/* The t-th tile, and what becomes of it in out. */
+static struct heed_dot_tile tile_of(const struct tiles_case *c, int t, const float *a, const float *b, float *sums, char *out,
+                                    struct heed_finish_products *finish) {
+    const int64_t lda = round_up(c->k, HEED_DOT) / c->dots->elements;
+    *finish = c->finish;
+    finish->rows = c->rows[t];
+    finish->columns = c->columns[t];
+    finish->sums = sums;
+    finish->c = type_at_output(c->finish.type, out, t * MOST_TILE_ROWS * c->finish.ldc);
+    return (struct heed_dot_tile){.rows = c->rows[t],
+                                  .columns = c->columns[t],
+                                  .k = round_up(c->k, c->dots->depth),
+                                  .a = a + t * MOST_TILE_ROWS * lda,
+                                  .lda = lda,
+                                  .b = b,
+                                  .sums = sums,
+                                  .ldsums = HEED_PANEL};
+}
+
+static void finish_by_tiles(const struct tiles_case *c, const struct heed_kernels *table, const float *a, const float *b,
+                            float *sums, char *out) {
+    struct heed_finish_products left = {.rows = 0}, finish;
+    for (int t = 0; t < c->tiles; t++) {
+        struct heed_dot_tile tile = tile_of(c, t, a, b, sums, out, &finish);
+        tile.finish = &finish;
+        tile.left = &left;
+        c->dots->tile(&tile);
+    }
+    if (left.rows > 0)
+        table->finish_products(&left);
+}
+
+static void finish_apart(const struct tiles_case *c, const float *a, const float *b, float *sums, char *out) {
+    struct heed_finish_products finish;
+    for (int t = 0; t < c->tiles; t++) {
+        const struct heed_dot_tile tile = tile_of(c, t, a, b, sums, out, &finish);
+        c->dots->tile(&tile);
+        scalar_kernels()->finish_products(&finish);
+    }
+}
+
+static void check_tiles(const struct heed_kernels *table, struct rng *rng) {
+    struct tiles_case c;
+    struct heed_dots_callers callers;
+    choose_tiles(&c, table, rng);
+    const int64_t lda = round_up(c.k, HEED_DOT) / c.dots->elements, bytes = c_bytes(&c);
+    float *a = new_filled(rng, FILL_NAN, (MOST_TILES * MOST_TILE_ROWS + 1) * lda),
+          *b = new_filled(rng, FILL_NAN, round_up(c.k, HEED_DOT) * HEED_PANEL), *sums = new_floats(MOST_TILE_ROWS * HEED_PANEL);
+    char *out = malloc((size_t)bytes), *want = malloc((size_t)bytes);
+    ck_assert(out && want);
+    memset(out, 0x3c, (size_t)bytes);
+    memset(want, 0x3c, (size_t)bytes);
+    const struct flushing before = flush_begin();
+    heed_dots_begin(c.dots, &callers);
+    c.dots->load_a(c.a, HEED_F32, c.k, MOST_TILES * MOST_TILE_ROWS, c.k, a, lda);
+    c.dots->load_b(c.b, HEED_F32, HEED_PANEL, c.k, HEED_PANEL, b);
+    finish_by_tiles(&c, table, a, b, sums, out);
+    finish_apart(&c, a, b, sums, want);
+    heed_dots_end(c.dots, &callers);
+    flush_end(before);
+    ck_assert_msg(memcmp(out, want, (size_t)bytes) == 0, "%s: other bits beside products", table->name);
+    void *const all[] = {a, b, sums, out, want, c.a, c.b, c.scales};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+START_TEST(test_dots_that_finish) {
+    struct rng rng = rng_for("dots_that_finish", 0);
+    for (int64_t repeat = 0; repeat < test_count(400); repeat++)
+        check_tiles(heed_kernels_usable(_i), &rng);
+}
+END_TEST
+
+void add_dot_tests(TCase *tests, int tables) { tcase_add_loop_test(tests, test_dots_that_finish, 0, tables); }
