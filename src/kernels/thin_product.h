@@ -2,7 +2,7 @@
  *
  * Here memory is the limit, and the prefetchers of CPUs do not follow tiles: they start anew in every page and panel.  So the
  * matrix is taken in the order in which it lies, some rows at a time over all columns, while the next ones are fetched by software;
- * only one or two rows, where vectors are narrow, leave it to prefetchers, which do follow these (thin_panel.h, thin_is_followed).
+ * only one row, or two where vectors are narrow, leave it to prefetchers, which do follow these (thin_panel.h, thin_is_followed).
  * Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile: widened into L1 first, decoding
  * from bf16 took 1.5 times as long, and from bytes twice.
  *
@@ -325,12 +325,13 @@ static void thin_clear(const struct heed_thin_product *product, int j, int colum
         memset(product->c + i * product->ldc + j, 0, (size_t)round_up(columns, VF_LANES) * sizeof(float));
 }
 
-/* One or two rows times long rows of floats, where vectors are narrow: prefetchers follow several rows at once.  1 x 4096 x 4096
+/* One row times long rows of floats, or two where vectors are narrow: prefetchers follow several rows at once.  1 x 4096 x 4096
  * takes 0.74 of the time with fetches, 2 rows 0.9, with two threads 0.87, from L3 0.6 to 0.9; of rows of 4 KB 0.6 from L3 and 1.1
- * from memory, of 2 KB 1.15, and 4 rows are as quick with fetches (Zen 3). */
+ * from memory, of 2 KB 1.15, and 4 rows are as quick with fetches (Zen 3).  By AVX-512, from L3 0.8 and from memory 0.99, of rows of
+ * 4 KB 0.95 and 1.01, and two rows 1.06 (a Xeon). */
 INLINE bool thin_is_followed(const struct heed_thin_product *product) {
-    return VF_LANES < HEED_LINE && product->rows <= 2 && product->type == HEED_F32 &&
-           product->columns * (int)sizeof(float) >= FOLLOWED_BYTES;
+    const int most = VF_LANES < HEED_LINE ? 2 : 1;
+    return product->rows <= most && product->type == HEED_F32 && product->columns * (int)sizeof(float) >= FOLLOWED_BYTES;
 }
 
 static void thin_product_of_vectors(const struct heed_thin_product *product) {
