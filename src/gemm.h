@@ -92,7 +92,7 @@ struct heed_gemm_sums {
     float *data;
     int64_t ld;
 };
-/* What the table's finish_products takes, where there is no epilogue. */
+/* What the table's finish_products takes of them, which is all but an epilogue. */
 struct heed_finish_products heed_gemm_finish_products(const struct heed_gemm *request, const struct heed_gemm_sums *sums);
 /* c = alpha * sums + beta * c, and the epilogue; the sums hold anything afterwards. */
 void heed_gemm_finish(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_kernels *kernels,

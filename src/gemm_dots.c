@@ -178,7 +178,7 @@ static void find_rows(const struct dots_block *block, int64_t i, struct heed_dot
     tile->a += block->start / run->dots->elements;
 }
 
-/* What a tile's sums become is fetched while they are made. */
+/* What is read for what a tile's sums become is fetched while they are made. */
 static void find_c(const struct dots_block *block, int64_t i, int64_t j, struct heed_dot_tile *tile) {
     const struct dots_run *run = block->run;
     const struct heed_gemm_finish_place place =
@@ -197,12 +197,13 @@ static void multiply_last(struct dots_block *block, int64_t i, int64_t j, struct
                                         .columns = tile->columns,
                                         .data = tile->sums,
                                         .ld = tile->ldsums};
-    const struct heed_finish_products finish = heed_gemm_finish_products(run->request, &sums);
-    tile->left = &block->left;
-    tile->finish = run->epilogue ? NULL : &finish;
-    if (run->epilogue)
+    const struct heed_finish_products becomes = heed_gemm_finish_products(run->request, &sums);
+    if (run->epilogue || run->request->beta != 0.0f)
         find_c(block, i, j, tile);
+    tile->becomes = run->epilogue ? NULL : &becomes;
+    tile->left = &block->left;
     run->dots->tile(tile);
+    tile->becomes = NULL;
     if (run->epilogue)
         heed_gemm_finish(run->request, run->epilogue, run->kernels, &sums);
 }
@@ -233,9 +234,10 @@ static void multiply_block(struct dots_block *block) {
     const int64_t each = block->run->dots->tile_rows;
     for (int64_t i = 0; i < block->rows; i += each)
         multiply_strip(block, i, min_i64(each, block->rows - i));
-    if (block->left.rows > 0)
+    if (block->left.rows > 0) {
         block->run->kernels->finish_products(&block->left);
-    block->left.rows = 0;
+        block->left.rows = 0;
+    }
 }
 
 /* Nothing of the caller's runs meanwhile, which may have other uses for what dots need. */

@@ -302,10 +302,11 @@ struct heed_activation_row {
  * Where dots' tiles finish, and there alone: nothing continues; any number of tiles one under the other; if keep_old, sums[i][j] =
  * fma(sums[i][j], keep_old[i], chain * take_new[i]), the chain from 0; if row_max, lane-wise maxima of the sums of row i go to
  * row_max[i][0..15], of these and, unless `first`, what is there, and ldsums is HEED_CHUNK.
- * finish, unless NULL: what becomes of the sums, then or later: *left is what is left to finish, of earlier tiles before and of
- * this one afterwards, and the caller finishes what the last one leaves.  The sums of all of them may be in the same place. Advice:
- * fetches_b, for the first tile that reads this b, which then is fetched into L2 too; c, unless NULL, what the caller makes of the
- * sums, its rows ldc bytes apart and of c_lines cache lines for every tile_columns columns. */
+ * Where dots' tiles do not finish: becomes, unless NULL, is what becomes of these very sums, then or later.  *left, of no rows at
+ * first, is what is still to be finished, of earlier tiles before and of this one afterwards; the caller finishes what the last one
+ * leaves, and the sums of all of them may be in the same place.
+ * Advice: fetches_b, for the first tile that reads this b, which then is fetched into L2; c, unless NULL, what is read when the
+ * sums are finished, its rows ldc bytes apart and of c_lines cache lines for every tile_columns columns. */
 struct heed_dot_tile {
     int rows, columns;
     int64_t k;
@@ -319,7 +320,7 @@ struct heed_dot_tile {
     bool continues;
     float *sums;
     int64_t ldsums;
-    const struct heed_finish_products *finish;
+    const struct heed_finish_products *becomes;
     struct heed_finish_products *left;
     const float *keep_old, *take_new;
     float *row_max;

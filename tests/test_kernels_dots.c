@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TILES = 6, MOST_K = 6 * HEED_DOT, MOST_TILE_ROWS = 32, GAP = 5 };
+enum { MOST_TILES = 6, MOST_K = 20 * HEED_DOT, MOST_TILE_ROWS = 32, GAP = 5 };
 
 /* Tiles one under the other; c's rows are `GAP` elements apart, and hold numbers that beta is multiplied with. */
 struct tiles_case {
@@ -20,10 +20,13 @@ struct tiles_case {
 static void choose_tiles(struct tiles_case *c, const struct heed_kernels *table, struct rng *rng) {
     const struct heed_dots *dots = heed_kernels_dots(table, HEED_COMPUTE_BF16_AMX);
     const enum fill mode = any_fill(rng);
-    *c = (struct tiles_case){.dots = dots, .tiles = (int)rng_range(rng, 1, MOST_TILES), .k = rng_range(rng, 1, MOST_K)};
+    *c = (struct tiles_case){.dots = dots,
+                             .tiles = (int)rng_range(rng, 1, MOST_TILES),
+                             .k = rng_range(rng, 1, rng_range(rng, 0, 3) ? 3 * HEED_DOT : MOST_K)};
+    ck_assert(dots->tile_rows <= MOST_TILE_ROWS);
     for (int t = 0; t < c->tiles; t++) {
         c->rows[t] = rng_range(rng, 0, 3) ? dots->tile_rows : (int)rng_range(rng, 1, dots->tile_rows);
-        c->columns[t] = rng_range(rng, 0, 3) ? HEED_PANEL : (int)rng_range(rng, 1, HEED_PANEL);
+        c->columns[t] = rng_range(rng, 0, 3) ? HEED_PANEL / (int)rng_range(rng, 1, 2) : (int)rng_range(rng, 1, HEED_PANEL);
     }
     c->a = new_filled(rng, mode, MOST_TILES * MOST_TILE_ROWS * c->k);
     c->b = new_filled(rng, any_fill(rng), c->k * HEED_PANEL);
@@ -67,7 +70,7 @@ static void finish_by_tiles(const struct tiles_case *c, const struct heed_kernel
     struct heed_finish_products left = {.rows = 0}, finish;
     for (int t = 0; t < c->tiles; t++) {
         struct heed_dot_tile tile = tile_of(c, t, a, b, sums, out, &finish);
-        tile.finish = &finish;
+        tile.becomes = &finish;
         tile.left = &left;
         c->dots->tile(&tile);
     }
@@ -89,7 +92,7 @@ static void check_tiles(const struct heed_kernels *table, struct rng *rng) {
     struct heed_dots_callers callers;
     choose_tiles(&c, table, rng);
     const int64_t lda = round_up(c.k, HEED_DOT) / c.dots->elements, bytes = c_bytes(&c);
-    float *a = new_filled(rng, FILL_NAN, (MOST_TILES * MOST_TILE_ROWS + 1) * lda),
+    float *a = new_filled(rng, FILL_NAN, MOST_TILES * MOST_TILE_ROWS * lda),
           *b = new_filled(rng, FILL_NAN, round_up(c.k, HEED_DOT) * HEED_PANEL), *sums = new_floats(MOST_TILE_ROWS * HEED_PANEL);
     char *out = malloc((size_t)bytes), *want = malloc((size_t)bytes);
     ck_assert(out && want);

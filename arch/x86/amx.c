@@ -28,21 +28,20 @@ INLINE __m512i round_b(vf low, vf high) { return (__m512i)_mm512_cvtne2ps_pbh(hi
 /* Floats of b from one dot to the next, and bytes from one row of it to the next. */
 enum { B_STEP = HEED_DOT / 2 * HEED_PANEL, B_BYTES = HEED_PANEL * sizeof(float) };
 
-/* What is loaded some steps later, 16 columns of it, into L2. */
-INLINE void fetch_far_b(const float *b) {
+/* If it was not read before, what is loaded some steps later, 16 columns of it, into L2. */
+INLINE void fetch_far_b(const struct heed_dot_tile *tile, const float *b) {
     enum { AHEAD = 4 };
-    UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + AHEAD * B_STEP + i * HEED_PANEL, 0, 2);
+    if (tile->fetches_b)
+        UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + AHEAD * B_STEP + i * HEED_PANEL, 0, 2);
 }
 
-/* What is loaded in the next step, into L1, and if it was not read before, what is loaded later.  Left alone loads wait, the more
- * so beside a neighbour on the core. */
+/* And what is loaded in the next step, into L1.  Left alone loads wait, the more so beside a neighbour on the core. */
 INLINE void fetch_next_b(const struct heed_dot_tile *tile, const float *b) {
     UNROLL for (int i = 0; i < REGISTER; i++) __builtin_prefetch(b + B_STEP + i * HEED_PANEL, 0, 3);
-    if (tile->fetches_b)
-        fetch_far_b(b);
+    fetch_far_b(tile, b);
 }
 
-/* What the sums become, from column j on: some rows with each step, until all of a tile's are fetched. */
+/* What is read when the sums are finished, from column j on: some rows with each step but the first, until all are fetched. */
 struct fetched_c {
     const char *next;
     int64_t ld;
@@ -55,7 +54,7 @@ INLINE struct fetched_c fetched_c_begin(const struct heed_dot_tile *tile, int64_
     return (struct fetched_c){.next = tile->c + j / (2 * REGISTER) * tile->c_lines * ROW_BYTES,
                               .ld = tile->ldc,
                               .lines = tile->c_lines,
-                              .each = (int)ceil_div(tile->rows * HEED_DOT, tile->k),
+                              .each = (int)ceil_div(tile->rows * HEED_DOT, max_i64(HEED_DOT, tile->k - HEED_DOT)),
                               .left = tile->rows};
 }
 
@@ -75,19 +74,19 @@ INLINE void zero_sums(void) {
 
 /* What earlier tiles left to finish is finished before sums are written; then these are left. */
 INLINE void finish_left(const struct heed_dot_tile *tile) {
-    if (tile->finish && tile->left->rows > 0)
+    if (tile->becomes && tile->left->rows > 0)
         finish_products(tile->left);
 }
 
 INLINE void leave(const struct heed_dot_tile *tile, int64_t j, int64_t columns) {
-    const struct heed_finish_products *finish = tile->finish;
-    if (!finish)
+    const struct heed_finish_products *becomes = tile->becomes;
+    if (!becomes)
         return;
-    *tile->left = *finish;
-    tile->left->columns = min_i64(columns, finish->columns - j);
+    *tile->left = *becomes;
+    tile->left->columns = min_i64(columns, becomes->columns - j);
     tile->left->sums += j;
-    tile->left->scales = finish->scales ? finish->scales + j : NULL;
-    tile->left->c = type_at_output(finish->type, finish->c, j);
+    tile->left->scales = becomes->scales ? becomes->scales + j : NULL;
+    tile->left->c = type_at_output(becomes->type, becomes->c, j);
 }
 
 /* Up to 32 rows times 32 columns from j on.  Registers: sums two by two; rows of a 4 and 5; columns of b 6 and 7.  Each is loaded
@@ -108,20 +107,17 @@ INLINE void square_multiply(const bool wide, const int finished, const struct he
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(2, 5, 6);
         _tile_stream_loadd(6, b, B_BYTES);
-        if (tile->fetches_b)
-            fetch_far_b(b);
+        fetch_far_b(tile, b);
         if (wide)
             _tile_dpbf16ps(1, 4, 7);
         _tile_loadd(4, a, row_bytes);
-        beside_finish(finished, &beside);
-        beside_finish(finished, &beside);
+        UNROLL for (int row = 0; row < BESIDE_ROWS; row++) beside_finish(finished, &beside);
         if (finished == NOTHING)
             fetch_c(&c);
         if (wide) {
             _tile_dpbf16ps(3, 5, 7);
             _tile_stream_loadd(7, b + REGISTER, B_BYTES);
-            if (tile->fetches_b)
-                fetch_far_b(b + REGISTER);
+            fetch_far_b(tile, b + REGISTER);
         }
         _tile_loadd(5, below, row_bytes);
     }
@@ -146,7 +142,8 @@ INLINE void square(const bool wide, const int finished, const struct heed_dot_ti
             _tile_loadd(3, below + REGISTER, step);
         }
     }
-    square_multiply(wide, finished, tile, j);
+    if (tile->k > 0)
+        square_multiply(wide, finished, tile, j);
     finish_left(tile);
     _tile_stored(0, sums, step);
     _tile_stored(2, below, step);
@@ -219,7 +216,7 @@ static void tile_flat(const struct heed_dot_tile *tile) {
 }
 
 static void tile_wide_square(const struct heed_dot_tile *tile, int64_t j) {
-    const int finished = beside_type(tile->left);
+    const int finished = tile->becomes ? beside_type(tile->left) : NOTHING;
     if (finished == HEED_F32)
         square(true, HEED_F32, tile, j);
     else if (finished == HEED_BF16)

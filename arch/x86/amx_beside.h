@@ -6,7 +6,11 @@
 #ifndef HEED_AMX_BESIDE_H
 #define HEED_AMX_BESIDE_H
 
-enum { NOTHING = -1, BESIDE_COLUMNS = 2 * VF_LANES };
+enum {
+    NOTHING = -1,
+    BESIDE_COLUMNS = 2 * VF_LANES,
+    BESIDE_ROWS = 2 /* with each step but the first: 32 of them while k goes to 544 */
+};
 
 /* Rows of BESIDE_COLUMNS sums. */
 struct beside {
@@ -18,7 +22,7 @@ struct beside {
 
 /* The type that sums become, or NOTHING if that has to wait for the end of the tile. */
 INLINE int beside_type(const struct heed_finish_products *left) {
-    if (!left || left->rows == 0 || left->columns != BESIDE_COLUMNS || left->beta != 0.0f || left->scales)
+    if (left->rows == 0 || left->columns != BESIDE_COLUMNS || left->beta != 0.0f || left->scales)
         return NOTHING;
     return left->type == HEED_F32 || left->alpha == 1.0f ? (int)left->type : NOTHING;
 }
@@ -59,7 +63,7 @@ INLINE void beside_finish(const int type, struct beside *beside) {
             finish_columns((enum heed_type)type, type != HEED_F32, true, &simple, beside->sums, beside->c, j, VF_LANES);
     const int64_t bytes = type_span((enum heed_type)type, BESIDE_COLUMNS);
     UNROLL for (int64_t byte = 0; byte < bytes; byte += HEED_LINE * (int64_t)sizeof(float))
-        __builtin_prefetch(beside->c + 2 * bytes + byte, 1, 2);
+        __builtin_prefetch((const void *)((uintptr_t)beside->c + (uintptr_t)(2 * bytes + byte)), 1, 2);
     beside->sums += beside->ldsums;
     beside->c += beside->ldc_bytes;
     beside->rows--;

@@ -84,8 +84,8 @@ static void dot_tile(const struct heed_dot_tile *tiles) {
         tile.sums = tiles->sums + j;
         shapes[tile.rows - 1][(smaller(TILE_COLUMNS, tiles->columns - j) - 1) / VF_LANES](&tile);
     }
-    if (tiles->finish)
-        finish_products(tiles->finish);
+    if (tiles->becomes)
+        finish_products(tiles->becomes);
 }
 
 #endif
