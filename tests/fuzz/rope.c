@@ -31,16 +31,21 @@ static struct heed_input view_of(const struct heed_output *view) {
     return (struct heed_input){view->data, view->batch_stride, view->head_stride, view->token_stride, view->type};
 }
 
+/* A row of the tables, which without pairs may be NULL. */
+static enum marked mark_tables(struct memory *memory, const struct heed_rope_tables *tables, int64_t position) {
+    if (tables->pairs == 0)
+        return MARKED;
+    const struct rows cos = matrix_rows(tables->cos + position * tables->table_stride, 1, tables->pairs, 0),
+                      sin = matrix_rows(tables->sin + position * tables->table_stride, 1, tables->pairs, 0);
+    const enum marked marked = memory_mark(memory, &cos, ROLE_INPUT);
+    return marked == MARKED ? memory_mark(memory, &sin, ROLE_INPUT) : marked;
+}
+
 /* Token t of sequence b: its rows of all heads, and that of the tables. */
 static enum marked mark_token(struct memory *memory, const struct heed_rope *r, int64_t b, int64_t t) {
     const int64_t position = (r->positions ? r->positions[b] : 0) + t, at = t + (r->starts ? r->starts[b] : 0);
-    const struct heed_rope_tables *tables = &r->tables;
     const struct heed_input output = view_of(&r->output);
-    const struct rows cos = matrix_rows(tables->cos + position * tables->table_stride, 1, tables->pairs, 0),
-                      sin = matrix_rows(tables->sin + position * tables->table_stride, 1, tables->pairs, 0);
-    enum marked marked = tables->pairs > 0 ? memory_mark(memory, &cos, ROLE_INPUT) : MARKED;
-    if (marked == MARKED && tables->pairs > 0)
-        marked = memory_mark(memory, &sin, ROLE_INPUT);
+    enum marked marked = mark_tables(memory, &r->tables, position);
     for (int64_t h = 0; h < r->num_heads && marked == MARKED; h++) {
         if (r->input.data != r->output.data)
             marked = mark_row(memory, r, &r->input, b, h, at, ROLE_INPUT);
