@@ -8,7 +8,8 @@
 
 enum { MOST_TILES = 6, MOST_K = 20 * HEED_DOT, MOST_TILE_ROWS = 32, GAP = 5 };
 
-/* Tiles one under the other; c's rows are `GAP` elements apart, and hold numbers that beta is multiplied with. */
+/* Tiles one under the other, sometimes of nothing along k; c's rows are `GAP` elements apart, and hold numbers that beta is
+ * multiplied with. */
 struct tiles_case {
     const struct heed_dots *dots;
     int tiles, rows[MOST_TILES], columns[MOST_TILES];
@@ -20,9 +21,9 @@ struct tiles_case {
 static void choose_tiles(struct tiles_case *c, const struct heed_kernels *table, struct rng *rng) {
     const struct heed_dots *dots = heed_kernels_dots(table, HEED_COMPUTE_BF16_AMX);
     const enum fill mode = any_fill(rng);
-    *c = (struct tiles_case){.dots = dots,
-                             .tiles = (int)rng_range(rng, 1, MOST_TILES),
-                             .k = rng_range(rng, 1, rng_range(rng, 0, 3) ? 3 * HEED_DOT : MOST_K)};
+    const int64_t most_k = rng_range(rng, 0, 9) == 0 ? 0 : rng_range(rng, 0, 3) ? 3 * HEED_DOT : MOST_K;
+    *c = (struct tiles_case){
+        .dots = dots, .tiles = (int)rng_range(rng, 1, MOST_TILES), .k = rng_range(rng, min_i64(1, most_k), most_k)};
     ck_assert(dots->tile_rows <= MOST_TILE_ROWS);
     for (int t = 0; t < c->tiles; t++) {
         c->rows[t] = rng_range(rng, 0, 3) ? dots->tile_rows : (int)rng_range(rng, 1, dots->tile_rows);
