@@ -63,7 +63,7 @@ struct attention_layout {
     int64_t query;                    /* [block_rows][depth], scaled */
     int64_t keys;                     /* [panels][depth][64] */
     int64_t values;                   /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
-    int64_t key_scales, value_scales; /* [chunk] */
+    int64_t key_scales, value_scales; /* [together][HEED_CHUNK] */
     int64_t scores;                   /* [together][SUBROWS][256], and a tile of dots' more */
     int64_t row_max;                  /* [together][SUBROWS][16] */
     int64_t chunk_max, chunk_sum, keep_old, take_new; /* [SUBROWS] */

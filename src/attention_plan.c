@@ -137,10 +137,9 @@ static int64_t choose_beside(const struct attention_plan *plan, bool most) {
 }
 
 /* Memory gives keys and values by turns of 128 KB at 0.79 of a plain read, by turns of 1 MB at 0.87 (Zen 5).  most: with any
- * strides; heads side by side are read chunk by chunk.  What is packed has one place, as scales have, and bytes are not limited by
- * memory. */
+ * strides; heads side by side are read chunk by chunk.  What is packed has one place. */
 static int64_t choose_together(const struct attention_plan *plan, bool most) {
-    const bool in_place = !plan->pack_keys && !plan->pack_values && plan->key_type != HEED_I8 && plan->value_type != HEED_I8;
+    const bool in_place = !plan->pack_keys && !plan->pack_values;
     if (!plan->is_thin || (!most && (!in_place || plan->beside > 1)))
         return 1;
     return max_i64(1, min_i64(min_i64(HEED_CHUNKS_TOGETHER, plan->chunks), ROWS_TOGETHER / plan->subrows));
@@ -214,8 +213,8 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->values = take(&floats, plan->dots          ? plan->output_ld / HEED_PANEL * plan->value_panel
                                    : plan->pack_values ? keys * plan->output_ld
                                                        : 0);
-    layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? keys : 0);
-    layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? round_up(keys, HEED_DOT) : 0);
+    layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? together * HEED_CHUNK : 0);
+    layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? together * HEED_CHUNK : 0);
     layout->scores = take(&floats, (together * held + tile_rows) * HEED_CHUNK);
     layout->row_max = take(&floats, together * held * HEED_SUM_LANES);
     layout->chunk_max = take(&floats, held); /* kernels want room for rows rounded up to 16, which is how all of this is rounded */

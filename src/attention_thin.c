@@ -143,7 +143,7 @@ struct few_chunks {
     int count;
     struct attention_chunk chunk[HEED_CHUNKS_TOGETHER];
     bool seen[HEED_CHUNKS_TOGETHER];
-    float *scores, *row_max;
+    float *scores, *row_max, *key_scales, *value_scales;
     int *begins, *ends;
 };
 
@@ -152,6 +152,8 @@ static void move_to(struct attention_block *block, const struct few_chunks *few,
     block->chunk = few->chunk[i];
     block->scores = few->scores + row * HEED_CHUNK;
     block->row_max = few->row_max + row * HEED_SUM_LANES;
+    block->key_scales = few->key_scales + i * HEED_CHUNK;
+    block->value_scales = few->value_scales + i * HEED_CHUNK;
     block->begins = few->begins + row;
     block->ends = few->ends + row;
 }
@@ -188,9 +190,13 @@ bool heed_block_attend_few(struct attention_block *block, float *shared, int64_t
     few.count = (int)(last - first);
     few.scores = block->scores;
     few.row_max = block->row_max;
+    few.key_scales = block->key_scales;
+    few.value_scales = block->value_scales;
     few.begins = block->begins;
     few.ends = block->ends;
     for (int i = 0; i < few.count; i++) {
+        block->key_scales = few.key_scales + i * HEED_CHUNK;
+        block->value_scales = few.value_scales + i * HEED_CHUNK;
         heed_block_load_keys(block, first + i);
         heed_block_load_values(block);
         few.chunk[i] = block->chunk;

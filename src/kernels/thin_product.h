@@ -328,10 +328,12 @@ static void thin_clear(const struct heed_thin_product *product, int j, int colum
 /* One row times long rows of floats, or two where vectors are narrow: prefetchers follow several rows at once.  1 x 4096 x 4096
  * takes 0.74 of the time with fetches, 2 rows 0.9, with two threads 0.87, from L3 0.6 to 0.9; of rows of 4 KB 0.6 from L3 and 1.1
  * from memory, of 2 KB 1.15, and 4 rows are as quick with fetches (Zen 3).  By AVX-512, from L3 0.8 and from memory 0.99, of rows
- * of 4 KB 0.95 and 1.01, and two rows 1.06 (a Xeon). */
+ * of 4 KB 0.95 and 1.01, and two rows 1.06 (a Xeon).  Where lines are fetched once, from L3 0.5 to 0.65 too, but from memory, where
+ * weights come from, 1.06 to 1.45, by AVX2 1.4 to 2.2 (Zen 5). */
 INLINE bool thin_is_followed(const struct heed_thin_product *product) {
     const int most = VF_LANES < HEED_LINE ? 2 : 1;
-    return product->rows <= most && product->type == HEED_F32 && product->columns * (int)sizeof(float) >= FOLLOWED_BYTES;
+    return !product->fetch_once && product->rows <= most && product->type == HEED_F32 &&
+           product->columns * (int)sizeof(float) >= FOLLOWED_BYTES;
 }
 
 static void thin_product_of_vectors(const struct heed_thin_product *product) {

@@ -12,12 +12,14 @@ enum {
     PIECE_BYTES = 512, /* of each row of a square are fetched while as many are multiplied: of a plain read's rate,
                           floats then have 0.98, with 2 KB 0.88, with a line 0.96, and bf16 0.87, 0.83, 0.78 */
     /* With product->fetch_once: of 1 or 2 rows times floats from memory 2 KB take 0.82 to 0.99 of the time, of 4 and 8 rows 0.95 to
-     * 1.1, with 16 bits 1 KB 0.9 to 0.97, seldom 1.05. */
+     * 1.1, with 16 bits 1 KB 0.9 to 0.97, seldom 1.05.  Into L1: 1 to 6 rows times 4096 x 4096 from memory, 16 bits, take 0.8 to
+     * 0.94 of the time, which without also depends on the order in which a square is loaded (1.0 to 1.3 by that alone); 4 and 8
+     * rows of floats 0.86 and 0.96, one row 1.06, one row times 768 x 768 bf16 1.05 (Zen 5). */
     PIECE_ONCE = 512,     /* elements */
     FAR_BYTES = 16 * 1024 /* shorter rows are fetched so far ahead, and from half of it on into L1 */
 };
 
-/* Pieces of rows that are fetched line by line: the far ones into L2, near ones (0: none) into L1, as in thin_fetch. */
+/* Pieces of rows that are fetched line by line: far ones into L2, near ones into L1, as in thin_fetch; 0: none. */
 struct thin_pieces {
     uintptr_t far, near;
     int64_t far_step, near_step, bytes, at;
@@ -26,13 +28,14 @@ struct thin_pieces {
 INLINE void thin_fetch_line(struct thin_pieces *pieces) {
     if (pieces->rows <= 0)
         return;
-    __builtin_prefetch((const void *)(pieces->far + (uintptr_t)pieces->at), 0, 2);
+    if (pieces->far)
+        __builtin_prefetch((const void *)(pieces->far + (uintptr_t)pieces->at), 0, 2);
     if (pieces->near)
         __builtin_prefetch((const void *)(pieces->near + (uintptr_t)pieces->at), 0, 3);
     pieces->at += LINE_BYTES;
     if (pieces->at >= pieces->bytes) {
         pieces->at = 0;
-        pieces->far += (uintptr_t)pieces->far_step;
+        pieces->far += pieces->far ? (uintptr_t)pieces->far_step : 0;
         pieces->near += pieces->near ? (uintptr_t)pieces->near_step : 0;
         pieces->rows--;
     }
@@ -62,6 +65,15 @@ INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const str
     if (!ahead.far)
         ahead.rows = 0;
     return ahead;
+}
+
+/* Into L1, and not into L2 before. */
+INLINE void thin_fetch_into_l1(struct thin_pieces *pieces) {
+    if (!pieces->near) {
+        pieces->near = pieces->far;
+        pieces->near_step = pieces->far_step;
+    }
+    pieces->far = 0;
 }
 
 /* As many lines as it reads are fetched between its products, or, if not `spread`, all at once after them. */
@@ -98,6 +110,8 @@ INLINE void thin_squares_of(const enum heed_type type, const int rows, const boo
     for (int64_t p = 0; p < k;) {
         const int64_t end = min_i64(p + piece, k);
         struct thin_pieces ahead = thin_pieces_after(type, product, j, p, piece);
+        if (product->fetch_once && (type != HEED_F32 || rows > 2))
+            thin_fetch_into_l1(&ahead);
         NO_UNROLL for (; p < end; p += step) {
             thin_square(type, rows, spread, type_at(type, b, p), product->ldb, &a, acc, &ahead);
             tile_rows_advance(rows, &a, step);
