@@ -156,18 +156,16 @@ void heed_block_store_scores(const struct attention_block *block, int64_t from, 
                    block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
 }
 
-/* By the scales of the values that they meet; sums of weights are without.  Pairs are made after that, from an even key on. */
+/* By the scales of the values that they meet; sums of weights are without.  Of pairs, exp_rows does it. */
 static void scale_weights(const struct attention_block *block, int rows) {
     for (int i = 0; i < rows; i++) {
-        const int begin = block->begins[i], end = block->ends[i];
-        float *weights = block->scores + i * HEED_CHUNK, *first = weights + begin / 2 * 2;
-        block->kernels->scale_row(weights + begin, end - begin, block->value_scales + begin);
-        if (block->plan->pairs && begin < end)
-            block->kernels->pair_queries(first, HEED_F32, 0, 1, weights + end - first, 1.0f, first, 0);
+        const int begin = block->begins[i];
+        block->kernels->scale_row(block->scores + i * HEED_CHUNK + begin, block->ends[i] - begin, block->value_scales + begin);
     }
 }
 
 static struct heed_exp_rows exp_rows(struct attention_block *block, int rows) {
+    const bool scales = block->plan->pairs && block->plan->value_type == HEED_I8;
     struct heed_exp_rows exp_rows = {.rows = rows,
                                      .begins = block->begins,
                                      .ends = block->ends,
@@ -175,7 +173,8 @@ static struct heed_exp_rows exp_rows(struct attention_block *block, int rows) {
                                      .row_max = block->row_max,
                                      .chunk_max = block->chunk_max,
                                      .chunk_sum = block->chunk_sum,
-                                     .pairs = block->plan->pairs && block->plan->value_type != HEED_I8};
+                                     .pairs = block->plan->pairs,
+                                     .scales = scales ? block->value_scales : NULL};
     heed_block_fetch(block, rows, exp_rows.next);
     return exp_rows;
 }
@@ -226,7 +225,7 @@ static void softmax_rows(struct attention_block *block, int64_t from, int rows) 
         return;
     }
     block->kernels->exp_rows(&all.exp);
-    if (plan->value_type == HEED_I8)
+    if (plan->value_type == HEED_I8 && !plan->pairs)
         scale_weights(block, rows);
     if (plan->splits == 1)
         block->kernels->merge_rows(&all.merge);

@@ -91,6 +91,9 @@ void heed_block_softmax_dots(struct attention_block *block, int64_t from, int ro
 struct heed_merge_rows heed_block_merge(const struct attention_block *block, int64_t from, int rows);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
 const void *heed_block_first_key(const struct attention_block *block, int64_t index);
+/* What scales of chunk number `index` there are is fetched; nothing behind the block's last chunk. */
+void heed_block_fetch_key_scales(const struct attention_block *block, int64_t index);
+void heed_block_fetch_value_scales(const struct attention_block *block, int64_t index);
 /* Keys of chunk number `index` that the block sees, and the first one's value, given that there are any. */
 int heed_block_keys_seen(const struct attention_block *block, int64_t index);
 const void *heed_block_first_value(const struct attention_block *block, int64_t index);

@@ -166,6 +166,8 @@ static bool score_chunks(struct attention_block *block, struct few_chunks *few) 
         if (heed_block_cancelled(block))
             return false;
         move_to(block, few, i);
+        if (block->next)
+            heed_block_fetch_key_scales(block->next, block->next_chunk + i);
         few->seen[i] = heed_block_find_ranges(block, 0, rows) || keeps_all;
         if (!few->seen[i] || block->chunk.begin >= block->chunk.end)
             continue;
@@ -179,6 +181,8 @@ static bool score_chunks(struct attention_block *block, struct few_chunks *few) 
 static void weight_chunks(struct attention_block *block, const struct few_chunks *few, float *shared) {
     for (int i = 0; i < few->count; i++) {
         move_to(block, few, i);
+        if (block->next)
+            heed_block_fetch_value_scales(block->next, block->next_chunk + i);
         block->after_values = i + 1 < few->count ? first_value(block, &few->chunk[i + 1]) : next_key(block);
         if (few->seen[i])
             heed_block_softmax(block, shared, 0, (int)block->rows);

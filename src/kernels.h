@@ -130,11 +130,13 @@ struct heed_fetch {
 /* The softmax of one chunk, rows apart: with row i seeing the keys begins[i] <= j < ends[i],
  *   chunk_max[i] = max of row_max[i][..] (-inf if there are none);  s[i][j] = exp2(s[i][j] - chunk_max[i]);  chunk_sum[i] = their
  * sum. The keys around these, out to multiples of 16, hold -inf on entry; s has leading dimension HEED_CHUNK.
- * pairs: s[i][j] becomes pairs of these, along the row, for as much of it.
+ * pairs: s[i][j] becomes pairs of these, along the row, for as much of it; then, unless scales is NULL, pairs of s[i][j] times
+ * scales[j], of which there are as many as keys out to multiples of 16: what those hold around the keys becomes anything.
  * Advice, fetched beside the rows and never read: what comes next. */
 struct heed_exp_rows {
     int rows;
     bool pairs;
+    const float *scales;
     const int *begins, *ends;
     float *s;
     const float *row_max;
@@ -389,6 +391,8 @@ struct heed_dots {
     /* Where tiles finish: as that of the table, of words and in pairs, but a is rows as load_a has them.  What is fetched is what
      * follows the panel in memory. */
     void (*thin_product)(const struct heed_thin_product *product);
+    /* What that of the table does with rows of bf16 or bytes in pairs; whole vectors of columns. */
+    void (*thin_pairs)(const struct heed_thin_product *product);
 };
 
 /* NULL: there are none. */

@@ -18,9 +18,16 @@ extern const struct heed_i8_kernels heed_i8_avx512vnni;
 /* Processors with vdpbf16ps or AMX have these too, and others of pairs, or dots. */
 #if HEED_HAVE_AVX512BF16
 extern const struct heed_dots heed_dots_avx512bf16;
+static void thin_product_bf16(const struct heed_thin_product *product) {
+    const bool in_rows = !product->words && (product->type == HEED_BF16 || product->type == HEED_I8);
+    if (product->pairs && in_rows)
+        thin_product_by(heed_dots_avx512bf16.thin_pairs, product);
+    else
+        thin_product(product);
+}
 extern const struct heed_kernels heed_kernels_avx512bf16;
 const struct heed_kernels heed_kernels_avx512bf16 =
-    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_dots_avx512bf16, &i8_kernels);
+    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_dots_avx512bf16, thin_product_bf16, &i8_kernels);
 #endif
 #if HEED_HAVE_AMXINT8
 extern const struct heed_i8_kernels heed_i8_amx;
@@ -32,5 +39,6 @@ static const struct heed_i8_kernels amx_i8_kernels = {.better = &heed_i8_amx, .s
 #if HEED_HAVE_AMX
 extern const struct heed_dots heed_dots_amx;
 extern const struct heed_kernels heed_kernels_amx;
-const struct heed_kernels heed_kernels_amx = KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx, NULL, AMX_I8);
+const struct heed_kernels heed_kernels_amx =
+    KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx, NULL, thin_product, AMX_I8);
 #endif

@@ -28,6 +28,8 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #include "kernels/pair_weight.h"
 #include "kernels/exp_beside.h"
 #include "thin_words.h"
+#include "kernels/thin_window.h"
+#include "thin_pairs.h"
 
 /* Sums to memory, or into what is there, and their maxima, while they are still in registers. */
 INLINE void pair_finish(const int rows, const int vectors, vf acc[][TILE_VECTORS], const struct heed_dot_tile *tile, int row) {
@@ -182,4 +184,5 @@ const struct heed_dots heed_dots_avx512bf16 = {
     .weigh = dot_weigh,
     .weigh_values = pair_weigh_values,
     .thin_product = thin_words,
+    .thin_pairs = thin_pairs,
 };

@@ -5,8 +5,7 @@
 
 enum {
     THIN_WORD_DEPTH = 32, /* rows of words, computed while as much is fetched */
-    THIN_WORD_BYTES = THIN_WORD_DEPTH * HEED_PANEL * (int)sizeof(float),
-    THIN_LINE = HEED_LINE * (int)sizeof(float)
+    THIN_WORD_BYTES = THIN_WORD_DEPTH * HEED_PANEL * (int)sizeof(float)
 };
 
 /* Some rows of the panel, and a tile's part in fetching the next ones: in each `turns`-th step, from the `turn`-th on. */
@@ -23,10 +22,10 @@ struct word_window {
 
 /* By address, since what follows the panel is mostly the next one: prefetching is no access. */
 INLINE void word_fetch(uintptr_t at, const int lines, bool once) {
-    UNROLL for (int line = 0; line < lines; line++) __builtin_prefetch((const void *)(at + (uintptr_t)(line * THIN_LINE)), 0, 3);
+    UNROLL for (int line = 0; line < lines; line++) __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 3);
     if (!once)
         UNROLL for (int line = 0; line < lines; line++)
-            __builtin_prefetch((const void *)(at + (uintptr_t)(THIN_WORD_BYTES + line * THIN_LINE)), 0, 2);
+            __builtin_prefetch((const void *)(at + (uintptr_t)(THIN_WORD_BYTES + line * LINE_BYTES)), 0, 2);
 }
 
 /* Rows from `from` on, columns from j on. */
@@ -47,7 +46,7 @@ INLINE void word_body(const int rows, const int vectors, const struct word_windo
             word_fetch(ahead, vectors, window->once);
             wait = window->turns - 1;
         }
-        ahead += (uintptr_t)(vectors * THIN_LINE);
+        ahead += (uintptr_t)(vectors * LINE_BYTES);
         tile_turn(1, TILE_B_ALONE, 1, rows, vectors, acc, &at, &b, NULL);
         tile_rows_pin(rows, &at);
     }

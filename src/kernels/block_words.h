@@ -10,7 +10,6 @@ enum {
     TURN_WORDS = 2,                        /* that kernels take at a time, for 8 elements of k */
     TURN_DEPTH = TURN_WORDS * WORD_BYTES,
     BLOCK_TURNS = TYPE_BLOCK / TURN_DEPTH,
-    LINE_BYTES = HEED_LINE * (int)sizeof(float),
     BLOCK_AHEAD = 4096, /* bytes, into L1; twice as far into L2, or into L1 alone */
     WINDOW_BLOCKS = 8,
     INT4_WINDOW_BLOCKS = 16,

@@ -9,12 +9,14 @@ INLINE vf exp_vector(const float *s, vf base, vf *sum) {
     return p;
 }
 
-/* s[j] = exp2(s[j] - base), or pairs of these, for as many vectors as hold whole pairs, and for j < n at least. */
-INLINE void exp_vectors(const bool pairs, float *s, int n, vf base, vf *sum) {
+/* s[j] = exp2(s[j] - base), or pairs of these, times scales if there are any, for as many vectors as hold whole pairs, and for j <
+ * n at least. */
+INLINE void exp_vectors(const bool pairs, const float *scales, float *s, int n, vf base, vf *sum) {
     vf p[PAIR_VECTORS];
     UNROLL for (int v = 0; v < PAIR_VECTORS; v++) p[v] = v * VF_LANES < n ? exp_vector(s + v * VF_LANES, base, &sum[v]) : v_zero();
     if (pairs) {
-        UNROLL for (int v = 0; v < PAIR_VECTORS; v++) p[v] = pair_weight(p[v]);
+        UNROLL for (int v = 0; v < PAIR_VECTORS; v++) p[v] =
+            scales ? v_widen_bf16(v_round_bf16(v_mul(p[v], v_load(scales + v * VF_LANES)))) : pair_weight(p[v]);
         pair_store(s, p);
         return;
     }
@@ -22,27 +24,29 @@ INLINE void exp_vectors(const bool pairs, float *s, int n, vf base, vf *sum) {
 }
 
 /* For a few times 16 scores. */
-INLINE float *exp_lanes(const bool pairs, const int times, float *s, vf base, vf sum[SUM_VECTORS]) {
-    UNROLL for (int t = 0; t < times; t++) UNROLL for (int v = 0; v < SUM_VECTORS; v += PAIR_VECTORS)
-        exp_vectors(pairs, s + t * HEED_SUM_LANES + v * VF_LANES, PAIR_LANES, base, &sum[v]);
-    return s + times * HEED_SUM_LANES;
+INLINE void exp_lanes(const bool pairs, const int times, const float *scales, float *s, vf base, vf sum[SUM_VECTORS]) {
+    UNROLL for (int at = 0; at < times * HEED_SUM_LANES; at += PAIR_LANES)
+        exp_vectors(pairs, scales ? scales + at : NULL, s + at, PAIR_LANES, base, &sum[at % HEED_SUM_LANES / VF_LANES]);
 }
 
-/* s[j] = exp2(s[j] - max) for j < n; their sum.  s is read and written up to whole vectors, and pairs. */
-INLINE float exp_row(const bool pairs, float *s, int n, float max) {
+/* s[j] = exp2(s[j] - max) for j < n; their sum.  s is read and written, and scales read, up to whole vectors, and pairs. */
+INLINE float exp_row(const bool pairs, const float *scales, float *s, int n, float max) {
     const vf base = v_set1(max);
     vf sum[SUM_VECTORS];
+    int at = 0;
     sum16_zero(sum);
-    NO_UNROLL for (; n >= EXP_TIMES * HEED_SUM_LANES; n -= EXP_TIMES * HEED_SUM_LANES) s =
-        exp_lanes(pairs, EXP_TIMES, s, base, sum);
-    NO_UNROLL for (; n >= HEED_SUM_LANES; n -= HEED_SUM_LANES) s = exp_lanes(pairs, 1, s, base, sum);
-    UNROLL for (int v = 0; v < SUM_VECTORS; v += PAIR_VECTORS) if (v * VF_LANES < n)
-        exp_vectors(pairs, s + v * VF_LANES, n - v * VF_LANES, base, &sum[v]);
+    NO_UNROLL for (; n - at >= EXP_TIMES * HEED_SUM_LANES; at += EXP_TIMES * HEED_SUM_LANES)
+        exp_lanes(pairs, EXP_TIMES, scales ? scales + at : NULL, s + at, base, sum);
+    NO_UNROLL for (; n - at >= HEED_SUM_LANES; at += HEED_SUM_LANES)
+        exp_lanes(pairs, 1, scales ? scales + at : NULL, s + at, base, sum);
+    UNROLL for (int v = 0; v < SUM_VECTORS; v += PAIR_VECTORS, at += PAIR_LANES) if (at < n)
+        exp_vectors(pairs, scales ? scales + at : NULL, s + at, n - at, base, &sum[v]);
     return sum16_fold(sum);
 }
 
-NOINLINE float exp_row_floats(float *s, int n, float max) { return exp_row(false, s, n, max); }
-NOINLINE float exp_row_pairs(float *s, int n, float max) { return exp_row(true, s, n, max); }
+NOINLINE float exp_row_floats(float *s, int n, float max) { return exp_row(false, NULL, s, n, max); }
+NOINLINE float exp_row_pairs(float *s, int n, float max) { return exp_row(true, NULL, s, n, max); }
+NOINLINE float exp_row_scaled_pairs(const float *scales, float *s, int n, float max) { return exp_row(true, scales, s, n, max); }
 
 static void exp2_array(const float *x, int64_t n, float *y) {
     for (int64_t i = 0; i < n; i += VF_LANES)
@@ -59,8 +63,11 @@ INLINE void exp_rows_before(const struct heed_exp_rows *block, int end) {
         /* An empty range may end within 16 scores that nobody has written. */
         const int n = block->begins[i] < block->ends[i] ? block->ends[i] - begin : 0;
         /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
-        block->chunk_sum[i] =
-            (block->pairs ? exp_row_pairs : exp_row_floats)(block->s + i * HEED_CHUNK + begin, n, max == -INFINITY ? 0.0f : max);
+        const float base = max == -INFINITY ? 0.0f : max;
+        float *s = block->s + i * HEED_CHUNK + begin;
+        block->chunk_sum[i] = block->scales  ? exp_row_scaled_pairs(block->scales + begin, s, n, base)
+                              : block->pairs ? exp_row_pairs(s, n, base)
+                                             : exp_row_floats(s, n, base);
     }
     v_flush_end(mode);
 }

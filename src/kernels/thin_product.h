@@ -1,88 +1,17 @@
 /* thin_product: few rows times a long matrix that is read once, from memory.  Contract in src/kernels.h.
  *
- * Here memory is the limit, and the prefetchers of CPUs do not follow tiles: they start anew in every page and panel.  So the
- * matrix is taken in the order in which it lies, some rows at a time over all columns, while the next ones are fetched by software;
- * only one row, or two where vectors are narrow, leave it to prefetchers, which do follow these (thin_panel.h, thin_is_followed).
- * Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile: widened into L1 first, decoding
- * from bf16 took 1.5 times as long, and from bytes twice.
+ * By windows (thin_window.h); only one row, or two where vectors are narrow, leave it to prefetchers, which do follow these
+ * (thin_panel.h, thin_is_followed).  Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile:
+ * widened into L1 first, decoding from bf16 took 1.5 times as long, and from bytes twice.
  *
  * b is rows of a type, or a panel of words: two elements of k side by side, which become floats by an operation each, in order. */
 #ifndef HEED_KERNELS_THIN_PRODUCT_H
 #define HEED_KERNELS_THIN_PRODUCT_H
 
 enum {
-    WINDOW_BYTES = 8192,   /* computed while as many are fetched */
-    FOLLOWED_ROWS = 8,     /* of b, read side by side without fetches, */
-    FOLLOWED_BYTES = 4096, /* if they are as long or longer */
-    /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
-     * with which decoding from L2 takes 10 % longer than with 4 x 3. */
-    LOW_ROWS = 4,
-    LOW_VECTORS = TILE_ROWS * TILE_VECTORS / LOW_ROWS,
-    THIN_VECTORS = TILE_VECTORS > LOW_VECTORS ? TILE_VECTORS
-                   : LOW_VECTORS > 4          ? 4
-                                              : LOW_VECTORS,
-    /* More rows than a tile has are one tall tile where that is two vectors wide: each line of b is loaded once, while another is
-     * fetched (8 rows from L2 0.91 of the AVX-512 peak, two tiles of 4 rows 0.83; AVX2, one vector wide, 0.77 and 0.88). */
-    TALL_VECTORS = TILE_VECTORS / 2,
-    THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS
+    FOLLOWED_ROWS = 8,    /* of b, read side by side without fetches, */
+    FOLLOWED_BYTES = 4096 /* if they are as long or longer */
 };
-
-/* A window of what lies ahead, by its address, for nothing is read of it; 0: none.  step: bytes from row to row; 0: it is one
- * piece. */
-struct thin_ahead {
-    uintptr_t data;
-    int64_t step;
-};
-
-/* Some rows of b, all columns. */
-struct thin_window {
-    int64_t k;
-    const float *a;
-    int64_t lda;
-    const void *b;
-    int64_t ldb;
-    float *c;
-    int64_t ldc;
-    bool pairs;
-    struct thin_ahead ahead; /* the next window */
-    uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has; 0: it is not fetched */
-    int turn, turns;         /* of tiles one below the other, in each of which fetches are spread evenly: 16 rows from memory take
-                                0.82 of the time that they take if the first tile fetches all, and those under it nothing */
-};
-
-/* A tile's part of it: as many lines as the tile reads, beside its own, or one after another if there are no gaps. */
-INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int bytes, int64_t k, int64_t j_bytes) {
-    return ahead.step ? (struct thin_ahead){ahead.data + (uintptr_t)j_bytes, ahead.step}
-                      : (struct thin_ahead){ahead.data + (uintptr_t)(j_bytes * k), bytes};
-}
-
-INLINE void thin_fetch_lines(const bool twice, const int bytes, uintptr_t at, uintptr_t further) {
-    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 3);
-    if (twice || (VF_LANES == HEED_LINE && further > 0))
-        UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
-            __builtin_prefetch((const void *)(at + further + (uintptr_t)line), 0, 2);
-}
-
-/* Steps of a turn of the loop; where vectors are narrow, as many as make three of them whole lines to fetch, of any type.  What a
- * turn does beside products counts where these are quick, or another hardware thread takes its part: with turns of 2 for all types,
- * and sums and pointers that gcc 12 kept on the stack, decoding from bf16 and f16 took 1.03 to 1.2 times as long, from bytes, which
- * also were fetched twice, 1.14 to 1.19, 1 to 4 rows times plain bf16 1.01 to 1.34.  But floats from memory take 1.1 with turns of
- * 4 (AVX2, Zen 3). */
-INLINE int thin_steps(const enum heed_type type) { return VF_LANES == HEED_LINE ? 2 : 8 / (int)type_bytes(type); }
-
-/* The next window into L1, and into L2 the one after it, `further` bytes away: on Intel decoding from memory reaches 0.96 of a
- * plain read so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for
- * memory.  With product->fetch_once it is the other way round where one tile has all rows and vectors are whole lines: with more
- * rows products take their time (16 rows times 4096 x 4096 1.09 times as long), and AVX2 decodes at 0.71 of a plain read, not 0.84.
- */
-INLINE void thin_fetch(const enum heed_type type, const int vectors, struct thin_ahead ahead, uintptr_t further) {
-    const int steps = thin_steps(type), bytes = vectors * VF_LANES * (int)type_bytes(type);
-    const bool twice = VF_LANES < HEED_LINE && type != HEED_I8; /* narrower vectors never fetch floats once */
-    if (bytes % LINE_BYTES && ahead.step == bytes)
-        thin_fetch_lines(twice, steps * bytes, ahead.data, further);
-    else
-        UNROLL for (int u = 0; u < steps; u++) thin_fetch_lines(twice, bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
-}
 
 /* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
  * too. */
@@ -207,122 +136,21 @@ INLINE void thin_bodies(const enum heed_type type, const enum thin_b kind, const
     }
 }
 
-#define THIN_FITS(rows, vectors)                                                                                                   \
-    (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
-#define THIN_SHAPE(kernel, type, kind, rows, vectors)                                                                              \
-    NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j, int tiles) {                      \
-        if (THIN_FITS(rows, vectors))                                                                                              \
-            thin_bodies(type, kind, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j,  \
-                        tiles);                                                                                                    \
-    }
-#define THIN_SHAPES_OF_ROWS(kernel, type, kind, rows)                                                                              \
-    THIN_SHAPE(kernel, type, kind, rows, 1)                                                                                        \
-    THIN_SHAPE(kernel, type, kind, rows, 2)                                                                                        \
-    THIN_SHAPE(kernel, type, kind, rows, 3)                                                                                        \
-    THIN_SHAPE(kernel, type, kind, rows, 4)
-#define THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, rows)                                                                         \
-    THIN_SHAPE(kernel, type, kind, rows, 1) THIN_SHAPE(kernel, type, kind, rows, 2)
-#define THIN_SHAPES(kernel, type, kind)                                                                                            \
-    THIN_SHAPES_OF_ROWS(kernel, type, kind, 1)                                                                                     \
-    THIN_SHAPES_OF_ROWS(kernel, type, kind, 2)                                                                                     \
-    THIN_SHAPES_OF_ROWS(kernel, type, kind, 3)                                                                                     \
-    THIN_SHAPES_OF_ROWS(kernel, type, kind, 4)                                                                                     \
-    THIN_SHAPES_OF_ROWS(kernel, type, kind, 5)                                                                                     \
-    THIN_SHAPES_OF_ROWS(kernel, type, kind, 6)                                                                                     \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 7)                                                                                \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 8)                                                                                \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 9)                                                                                \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 10)                                                                               \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 11)                                                                               \
-    THIN_TALL_SHAPES_OF_ROWS(kernel, type, kind, 12)
-#define THIN_TALL_NAMES(kernel, rows)                                                                                              \
-    { kernel##_##rows##x1, kernel##_##rows##x2 }
-#define THIN_TABLE(kernel)                                                                                                         \
-    {                                                                                                                              \
-        TILE_NAMES(kernel, 1), TILE_NAMES(kernel, 2), TILE_NAMES(kernel, 3), TILE_NAMES(kernel, 4), TILE_NAMES(kernel, 5),         \
-            TILE_NAMES(kernel, 6), THIN_TALL_NAMES(kernel, 7), THIN_TALL_NAMES(kernel, 8), THIN_TALL_NAMES(kernel, 9),             \
-            THIN_TALL_NAMES(kernel, 10), THIN_TALL_NAMES(kernel, 11), THIN_TALL_NAMES(kernel, 12)                                  \
-    }
-THIN_SHAPES(thin, HEED_F32, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_bf16, HEED_BF16, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_f16, HEED_F16, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_i8, HEED_I8, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_words, HEED_BF16, THIN_WORDS)
-THIN_SHAPES(thin_pair_words, HEED_BF16, THIN_PAIR_WORDS)
+THIN_SHAPES(thin, thin_bodies, HEED_F32, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_bf16, thin_bodies, HEED_BF16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_f16, thin_bodies, HEED_F16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_i8, thin_bodies, HEED_I8, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_words, thin_bodies, HEED_BF16, THIN_WORDS)
+THIN_SHAPES(thin_pair_words, thin_bodies, HEED_BF16, THIN_PAIR_WORDS)
 
-/* n in as few parts of at most `most` as there can be, as even as can be: `longer` of them have each + 1. */
-struct thin_parts {
-    int count, each, longer;
-};
-INLINE struct thin_parts thin_parts_of(int n, int most) {
-    const int count = (n + most - 1) / most;
-    return (struct thin_parts){count, n / count, n % count};
-}
-INLINE int thin_part(const struct thin_parts *parts, int i) { return parts->each + (i < parts->longer); }
-
-/* Tiles of a product. */
-struct thin_split {
-    struct thin_parts rows, vectors;
-};
-INLINE struct thin_split thin_split_of(int rows, int columns) {
-    const struct thin_parts parts = thin_parts_of(rows, rows <= THIN_ROWS ? THIN_ROWS : TILE_ROWS);
-    const int tile_rows = thin_part(&parts, 0);
-    const int vectors = tile_rows > TILE_ROWS ? TALL_VECTORS : tile_rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS;
-    return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
-}
-
-/* Rows from `from` on, columns from j on, so many tiles side by side: a call for each takes longer than four rows of a window. */
-typedef void (*thin_shape)(const struct thin_window *window, int from, int j, int tiles);
-
-/* Adds to c. */
-static void thin_tiles(enum heed_type type, bool words, const struct thin_split *split, struct thin_window *window) {
-    static const thin_shape of_types[4][12][4] = {[HEED_F32] = THIN_TABLE(thin),
-                                                  [HEED_BF16] = THIN_TABLE(thin_bf16),
-                                                  [HEED_F16] = THIN_TABLE(thin_f16),
-                                                  [HEED_I8] = THIN_TABLE(thin_i8)};
-    static const thin_shape of_words[2][12][4] = {THIN_TABLE(thin_words), THIN_TABLE(thin_pair_words)};
-    const thin_shape(*shapes)[4] = words ? of_words[window->pairs] : of_types[type];
-    const struct thin_parts *across = &split->vectors;
-    window->turns = split->rows.count;
-    for (int down = 0, from = 0; down < split->rows.count; down++) {
-        const int rows = thin_part(&split->rows, down);
-        window->turn = window->ahead.data > 0 ? down : -1;
-        if (across->longer > 0)
-            shapes[rows - 1][across->each](window, from, 0, across->longer);
-        if (across->longer < across->count)
-            shapes[rows - 1][across->each - 1](window, from, across->longer * (across->each + 1) * VF_LANES,
-                                               across->count - across->longer);
-        from += rows;
-    }
-}
-
-/* What is read from row `row` of b on: another row or, behind the last, what follows. */
-INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, int64_t row) {
-    const int64_t bytes = type_bytes(product->type), row_bytes = product->columns * bytes;
-    if (row < product->k)
-        return (struct thin_ahead){(uintptr_t)type_at(product->type, product->b, row * product->ldb),
-                                   product->ldb != product->columns ? product->ldb * bytes : 0};
-    if (!product->next)
-        return (struct thin_ahead){0, 0};
-    const int64_t step = product->next_step;
-    return (struct thin_ahead){(uintptr_t)product->next + (uintptr_t)((row - product->k) * (step ? step : row_bytes)), step};
-}
-
-/* Rows of a window.  Long ones come by four, so that sums are not loaded and stored too often; but of floats from far away that are
- * fetched into L1 alone two fill enough of it: 1 to 4 rows times 4096 x 4096 take 0.7 to 0.85 of the time, from L3 1.2 of it. */
-INLINE int64_t thin_window_rows(const struct heed_thin_product *product, bool once) {
-    const int64_t row_bytes = product->columns * type_bytes(product->type);
-    const bool long_floats = product->type == HEED_F32 && row_bytes >= WINDOW_BYTES / 2;
-    const int steps = thin_steps(product->type), least = once && product->far && long_floats ? 2 : 4;
-    return max_i64(larger(least, steps), WINDOW_BYTES / row_bytes / steps * steps);
-}
-
-/* Sums begin at 0, in as many columns as vectors have. */
-static void thin_clear(const struct heed_thin_product *product, int j, int columns) {
-    if (product->continues)
-        return;
-    for (int i = 0; i < product->rows; i++)
-        memset(product->c + i * product->ldc + j, 0, (size_t)round_up(columns, VF_LANES) * sizeof(float));
+/* Of rows of b, or of words. */
+static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool pairs))[THIN_MOST_VECTORS] {
+    static const thin_shape of_types[4][THIN_MOST_ROWS][THIN_MOST_VECTORS] = {[HEED_F32] = THIN_TABLE(thin),
+                                                                              [HEED_BF16] = THIN_TABLE(thin_bf16),
+                                                                              [HEED_F16] = THIN_TABLE(thin_f16),
+                                                                              [HEED_I8] = THIN_TABLE(thin_i8)};
+    static const thin_shape of_words[2][THIN_MOST_ROWS][THIN_MOST_VECTORS] = {THIN_TABLE(thin_words), THIN_TABLE(thin_pair_words)};
+    return words ? of_words[pairs] : of_types[type];
 }
 
 /* One row times long rows of floats, or two where vectors are narrow: prefetchers follow several rows at once.  1 x 4096 x 4096
@@ -337,21 +165,17 @@ INLINE bool thin_is_followed(const struct heed_thin_product *product) {
 }
 
 static void thin_product_of_vectors(const struct heed_thin_product *product) {
+    const thin_shape(*shapes)[THIN_MOST_VECTORS] = thin_shapes_of(product->type, product->words, product->pairs);
     const struct thin_split split = thin_split_of(product->rows, product->columns);
-    const bool once = product->fetch_once && VF_LANES == HEED_LINE && split.rows.count == 1;
-    const bool followed = thin_is_followed(product);
+    const bool once = thin_fetches_once(product, &split), followed = thin_is_followed(product);
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);
-    struct thin_window window = {
-        .lda = product->lda, .ldb = product->ldb, .c = product->c, .ldc = product->ldc, .pairs = product->pairs};
+    struct thin_window window;
     thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
-        window.k = min_i64(rows, product->k - row);
-        window.a = product->a + row;
-        window.b = type_at(product->type, product->b, row * product->ldb);
-        window.ahead = followed ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k);
-        const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);
-        window.further = further.data ? further.data - window.ahead.data : 0;
-        thin_tiles(product->type, product->words, &split, &window);
+        window = thin_window_at(product, row, rows, once);
+        if (followed)
+            window.ahead.data = 0;
+        thin_tiles(shapes, &split, &window);
     }
 }
 
@@ -377,22 +201,30 @@ static void thin_product_of_rest(const struct heed_thin_product *product) {
     }
 }
 
-static void thin_product(const struct heed_thin_product *product) {
-    if (is_thin_panel(product)) {
-        thin_panel(product);
-        return;
-    }
+/* Whole vectors of columns by of_vectors, and what is left. */
+INLINE void thin_product_by(void (*of_vectors)(const struct heed_thin_product *product), const struct heed_thin_product *product) {
     const bool has_room = product->type == HEED_F32 && !product->exact;
     const int whole = has_room ? product->columns : product->columns / VF_LANES * VF_LANES;
-    struct heed_thin_product part = *product;
+    struct heed_thin_product part;
+    if (whole == product->columns) { /* mostly: a copy takes as long as a step */
+        of_vectors(product);
+        return;
+    }
+    part = *product;
     part.columns = whole;
     if (whole > 0)
-        thin_product_of_vectors(&part);
+        of_vectors(&part);
     part.columns = product->columns - whole;
     part.b = type_at(product->type, product->b, whole);
     part.c = product->c + whole;
-    if (part.columns > 0)
-        thin_product_of_rest(&part);
+    thin_product_of_rest(&part);
+}
+
+static void thin_product(const struct heed_thin_product *product) {
+    if (is_thin_panel(product))
+        thin_panel(product);
+    else
+        thin_product_by(thin_product_of_vectors, product);
 }
 
 #endif

@@ -192,7 +192,7 @@ INLINE void thin_product_turned_of(const enum heed_type type, const struct heed_
             else
                 turn_rows(type, b, product->ldb, skipped, columns, depth, ahead, ahead_step, turned);
             const bool in_one_piece = type == HEED_F32 && ahead_step == type_span(type, depth);
-            thin_tiles(HEED_F32, false, &split,
+            thin_tiles(thin_shapes_of(HEED_F32, false, false), &split,
                        &(struct thin_window){.k = depth,
                                              .a = product->a + p,
                                              .lda = product->lda,

@@ -5,6 +5,8 @@
 #ifndef HEED_KERNELS_TYPES_H
 #define HEED_KERNELS_TYPES_H
 
+enum { LINE_BYTES = HEED_LINE * (int)sizeof(float) };
+
 /* The statement with `TYPE` for type, as a constant. */
 #define WITH_TYPE(type, statement)                                                                                                 \
     do {                                                                                                                           \

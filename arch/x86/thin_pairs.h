@@ -1,0 +1,159 @@
+/* thin_product in pairs by vdpbf16ps, of rows of bf16 or bytes as they are: few rows times keys and values, or weights, that are
+ * read once, from memory.  Contract in src/kernels.h; by windows, src/kernels/thin_window.h.
+ *
+ * Two rows of b become words in registers, each vector once for all rows of a tile, by one operation for 16 words of bf16 and five
+ * of bytes; then one instruction multiplies what two multiply as floats.  Rows of a, which come as floats, become words in L1. */
+#ifndef HEED_THIN_PAIRS_H
+#define HEED_THIN_PAIRS_H
+
+enum {
+    PAIRS_K = 128,               /* of a window, at most: rows of a in words stay in L1 */
+    PAIRS_ROWS = 2 * THIN_ROWS,  /* of a at a time */
+    PAIRS_LD = PAIRS_K / 2 + 16, /* a line more: 12 rows are not in the same sets of L1 */
+    PAIR_STEPS = 2               /* rows of b that a row of words has */
+};
+
+/* For word i: which two of the 64 halves of words of two vectors it has. */
+#define PAIR_PLACE(i, step, low, high) ((step) * (i) + (low) + (((step) * (i) + (high)) << 16))
+#define PAIR_PLACES(step, low, high)                                                                                               \
+    _mm512_set_epi32(PAIR_PLACE(15, step, low, high), PAIR_PLACE(14, step, low, high), PAIR_PLACE(13, step, low, high),            \
+                     PAIR_PLACE(12, step, low, high), PAIR_PLACE(11, step, low, high), PAIR_PLACE(10, step, low, high),            \
+                     PAIR_PLACE(9, step, low, high), PAIR_PLACE(8, step, low, high), PAIR_PLACE(7, step, low, high),               \
+                     PAIR_PLACE(6, step, low, high), PAIR_PLACE(5, step, low, high), PAIR_PLACE(4, step, low, high),               \
+                     PAIR_PLACE(3, step, low, high), PAIR_PLACE(2, step, low, high), PAIR_PLACE(1, step, low, high),               \
+                     PAIR_PLACE(0, step, low, high))
+
+/* Floats of rows of a are those of bf16, the odd one of a pair first; k is a whole number of pairs. */
+INLINE void pair_store_words(vf first, vf second, float *words) {
+    const __m512i places = PAIR_PLACES(4, 3, 1); /* of upper halves, the even one first */
+    _mm512_storeu_si512(words, _mm512_permutex2var_epi16((__m512i)first, places, (__m512i)second));
+}
+INLINE void pair_words_of_a(const float *a, int64_t lda, int rows, int64_t k, float *words) {
+    for (int i = 0; i < rows; i++, a += lda, words += PAIRS_LD) {
+        int64_t p = 0;
+        for (; p + 2 * VF_LANES <= k; p += 2 * VF_LANES)
+            pair_store_words(v_load(a + p), v_load(a + p + VF_LANES), words + p / 2);
+        if (p < k)
+            pair_store_words(v_load_n(a + p, k - p), v_load_n(a + p + VF_LANES, k - p - VF_LANES), words + p / 2);
+    }
+}
+
+INLINE __m512i pair_floats_of_bytes(const char *b) {
+    return (__m512i)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)b)));
+}
+
+/* Words of columns of two rows; of `even` alone if there is no other. */
+INLINE void pair_load_columns(const enum heed_type type, const int vectors, const char *even, const char *odd, const bool both,
+                              vf column[THIN_VECTORS]) {
+    const __m512i none = _mm512_setzero_si512();
+    UNROLL for (int v = 0; v < vectors; v++) {
+        const int64_t at = type_span(type, v * VF_LANES);
+        if (type == HEED_I8) {
+            const __m512i second = both ? pair_floats_of_bytes(odd + at) : none;
+            column[v] = v_pin((vf)_mm512_permutex2var_epi16(pair_floats_of_bytes(even + at), PAIR_PLACES(2, 1, 33), second));
+        } else if (v % 2 == 0 && v + 1 < vectors) {
+            const __m512i first = _mm512_loadu_si512(even + at), second = both ? _mm512_loadu_si512(odd + at) : none;
+            column[v] = v_pin((vf)_mm512_permutex2var_epi16(first, PAIR_PLACES(1, 0, 32), second));
+            column[v + 1] = v_pin((vf)_mm512_permutex2var_epi16(first, PAIR_PLACES(1, 16, 48), second));
+        } else if (v % 2 == 0) {
+            const __m512i first = _mm512_castsi256_si512(v_load_half((const uint16_t *)(const void *)(even + at)));
+            const __m512i second = both ? _mm512_castsi256_si512(v_load_half((const uint16_t *)(const void *)(odd + at))) : none;
+            column[v] = v_pin((vf)_mm512_permutex2var_epi16(first, PAIR_PLACES(1, 0, 32), second));
+        }
+    }
+}
+
+INLINE void pair_step(const enum heed_type type, const int rows, const int vectors, const char *even, const char *odd,
+                      const bool both, const struct tile_rows *a, vf acc[][THIN_VECTORS]) {
+    vf column[THIN_VECTORS];
+    pair_load_columns(type, vectors, even, odd, both, column);
+    UNROLL for (int i = 0; i < rows; i++) {
+        const vf row = v_load1(tile_row(a, i));
+        UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = TILE_CHAIN(acc[i][v], row, column[v]);
+    }
+}
+
+/* One tile. */
+INLINE void pair_body(const enum heed_type type, const int rows, const int vectors, const struct thin_window *window,
+                      struct tile_rows a, const char *b, struct thin_ahead ahead, float *c) {
+    vf acc[THIN_ROWS][THIN_VECTORS];
+    const uintptr_t further = window->further;
+    const int64_t ldb = type_span(type, window->ldb);
+    int64_t k = window->k;
+    int wait = window->turn;
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
+        v_load(c + i * window->ldc + v * VF_LANES);
+    NO_UNROLL for (; k >= PAIR_STEPS; k -= PAIR_STEPS) {
+        if (wait-- == 0) {
+            thin_fetch(type, vectors, ahead, further);
+            wait = window->turns - 1;
+        }
+        ahead.data += (uintptr_t)(PAIR_STEPS * ahead.step);
+        pair_step(type, rows, vectors, b, b + ldb, true, &a, acc);
+        tile_rows_advance(rows, &a, 1);
+        tile_rows_pin(rows, &a);
+        b += PAIR_STEPS * ldb;
+        PIN(k); /* gcc 12 else counts on the stack */
+    }
+    if (k > 0)
+        pair_step(type, rows, vectors, b, NULL, false, &a, acc);
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
+        v_store(c + i * window->ldc + v * VF_LANES, acc[i][v]);
+}
+
+/* Tiles side by side, as thin_bodies has them. */
+INLINE void pair_bodies(const enum heed_type type, const int rows, const int vectors, const struct thin_window *window, int from,
+                        int j, int tiles) {
+    const int bytes = vectors * VF_LANES * (int)type_bytes(type);
+    const int64_t ahead_bytes = window->ahead.step ? bytes : bytes * window->k;
+    const char *b = (const char *)window->b + j * type_bytes(type);
+    struct thin_ahead ahead = thin_ahead_of_tile(window->ahead, bytes, window->k, j * type_bytes(type));
+    float *c = window->c + from * window->ldc + j;
+    struct tile_rows a;
+    tile_rows_begin(rows, &a, window->a + from * window->lda, window->lda);
+    NO_UNROLL for (; tiles > 0; tiles--) {
+        pair_body(type, rows, vectors, window, a, b, ahead, c);
+        b += bytes;
+        ahead.data += (uintptr_t)ahead_bytes;
+        c += vectors * VF_LANES;
+    }
+}
+
+THIN_SHAPES(pairs_bf16, pair_bodies, HEED_BF16)
+THIN_SHAPES(pairs_i8, pair_bodies, HEED_I8)
+
+/* At most PAIRS_ROWS rows. */
+static void thin_pairs_of_rows(const struct heed_thin_product *product) {
+    static const thin_shape of_bf16[THIN_MOST_ROWS][THIN_MOST_VECTORS] = THIN_TABLE(pairs_bf16),
+                            of_i8[THIN_MOST_ROWS][THIN_MOST_VECTORS] = THIN_TABLE(pairs_i8);
+    const struct thin_split split = thin_split_of(product->rows, product->columns);
+    const bool once = thin_fetches_once(product, &split);
+    const int64_t rows = min_i64(PAIRS_K, thin_window_rows(product, once));
+    float words[PAIRS_ROWS * PAIRS_LD];
+    struct thin_window window;
+    thin_clear(product, 0, product->columns);
+    for (int64_t row = 0; row < product->k; row += window.k) {
+        window = thin_window_at(product, row, rows, once);
+        pair_words_of_a(window.a, window.lda, product->rows, round_up(window.k, 2), words);
+        window.a = words;
+        window.lda = PAIRS_LD;
+        thin_tiles(product->type == HEED_I8 ? of_i8 : of_bf16, &split, &window);
+    }
+}
+
+/* Of bf16 or bytes, whole vectors of columns. */
+static void thin_pairs(const struct heed_thin_product *product) {
+    if (product->rows <= PAIRS_ROWS) {
+        thin_pairs_of_rows(product);
+        return;
+    }
+    struct heed_thin_product part = *product;
+    for (int from = 0; from < product->rows; from += part.rows) {
+        part.rows = smaller(PAIRS_ROWS, product->rows - from);
+        part.a = product->a + from * product->lda;
+        part.c = product->c + from * product->ldc;
+        thin_pairs_of_rows(&part);
+    }
+}
+
+#endif

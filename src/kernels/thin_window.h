@@ -1,0 +1,216 @@
+/* Few rows times a long matrix that is read once, from memory: which of its rows are multiplied while which others are fetched, and
+ * the shapes of tiles that do it.
+ *
+ * Here memory is the limit, and the prefetchers of CPUs do not follow tiles: they start anew in every page and panel.  So the
+ * matrix is taken in the order in which it lies, some rows at a time over all columns, while the next ones are fetched by software.
+ */
+#ifndef HEED_KERNELS_THIN_WINDOW_H
+#define HEED_KERNELS_THIN_WINDOW_H
+
+enum {
+    WINDOW_BYTES = 8192, /* computed while as many are fetched */
+    /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
+     * with which decoding from L2 takes 10 % longer than with 4 x 3. */
+    LOW_ROWS = 4,
+    LOW_VECTORS = TILE_ROWS * TILE_VECTORS / LOW_ROWS,
+    THIN_VECTORS = TILE_VECTORS > LOW_VECTORS ? TILE_VECTORS
+                   : LOW_VECTORS > 4          ? 4
+                                              : LOW_VECTORS,
+    /* More rows than a tile has are one tall tile where that is two vectors wide: each line of b is loaded once, while another is
+     * fetched (8 rows from L2 0.91 of the AVX-512 peak, two tiles of 4 rows 0.83; AVX2, one vector wide, 0.77 and 0.88). */
+    TALL_VECTORS = TILE_VECTORS / 2,
+    THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS,
+    THIN_MOST_ROWS = 12, /* of tables of shapes */
+    THIN_MOST_VECTORS = 4
+};
+
+/* A window of what lies ahead, by its address, for nothing is read of it; 0: none.  step: bytes from row to row; 0: it is one
+ * piece. */
+struct thin_ahead {
+    uintptr_t data;
+    int64_t step;
+};
+
+/* Some rows of b, all columns. */
+struct thin_window {
+    int64_t k;
+    const float *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb;
+    float *c;
+    int64_t ldc;
+    bool pairs;
+    struct thin_ahead ahead; /* the next window */
+    uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has; 0: it is not fetched */
+    int turn, turns;         /* of tiles one below the other, in each of which fetches are spread evenly: 16 rows from memory take
+                                0.82 of the time that they take if the first tile fetches all, and those under it nothing */
+};
+
+/* A tile's part of it: as many lines as the tile reads, beside its own, or one after another if there are no gaps. */
+INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int bytes, int64_t k, int64_t j_bytes) {
+    return ahead.step ? (struct thin_ahead){ahead.data + (uintptr_t)j_bytes, ahead.step}
+                      : (struct thin_ahead){ahead.data + (uintptr_t)(j_bytes * k), bytes};
+}
+
+INLINE void thin_fetch_lines(const bool twice, const int bytes, uintptr_t at, uintptr_t further) {
+    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 3);
+    if (twice || (VF_LANES == HEED_LINE && further > 0))
+        UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
+            __builtin_prefetch((const void *)(at + further + (uintptr_t)line), 0, 2);
+}
+
+/* Steps of a turn of the loop; where vectors are narrow, as many as make three of them whole lines to fetch, of any type.  What a
+ * turn does beside products counts where these are quick, or another hardware thread takes its part: with turns of 2 for all types,
+ * and sums and pointers that gcc 12 kept on the stack, decoding from bf16 and f16 took 1.03 to 1.2 times as long, from bytes, which
+ * also were fetched twice, 1.14 to 1.19, 1 to 4 rows times plain bf16 1.01 to 1.34.  But floats from memory take 1.1 with turns of
+ * 4 (AVX2, Zen 3). */
+INLINE int thin_steps(const enum heed_type type) { return VF_LANES == HEED_LINE ? 2 : 8 / (int)type_bytes(type); }
+
+/* The next window into L1, and into L2 the one after it, `further` bytes away: on Intel decoding from memory reaches 0.96 of a
+ * plain read so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for
+ * memory.  With product->fetch_once it is the other way round where one tile has all rows and vectors are whole lines: with more
+ * rows products take their time (16 rows times 4096 x 4096 1.09 times as long), and AVX2 decodes at 0.71 of a plain read, not 0.84.
+ */
+INLINE void thin_fetch(const enum heed_type type, const int vectors, struct thin_ahead ahead, uintptr_t further) {
+    const int steps = thin_steps(type), bytes = vectors * VF_LANES * (int)type_bytes(type);
+    const bool twice = VF_LANES < HEED_LINE && type != HEED_I8; /* narrower vectors never fetch floats once */
+    if (bytes % LINE_BYTES && ahead.step == bytes)
+        thin_fetch_lines(twice, steps * bytes, ahead.data, further);
+    else
+        UNROLL for (int u = 0; u < steps; u++) thin_fetch_lines(twice, bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
+}
+
+#define THIN_FITS(rows, vectors)                                                                                                   \
+    (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
+#define THIN_SHAPE(kernel, rows, vectors, bodies, ...)                                                                             \
+    NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j, int tiles) {                      \
+        if (THIN_FITS(rows, vectors))                                                                                              \
+            bodies(__VA_ARGS__, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j,      \
+                   tiles);                                                                                                         \
+    }
+#define THIN_SHAPES_OF_ROWS(kernel, rows, ...)                                                                                     \
+    THIN_SHAPE(kernel, rows, 1, __VA_ARGS__)                                                                                       \
+    THIN_SHAPE(kernel, rows, 2, __VA_ARGS__)                                                                                       \
+    THIN_SHAPE(kernel, rows, 3, __VA_ARGS__)                                                                                       \
+    THIN_SHAPE(kernel, rows, 4, __VA_ARGS__)
+#define THIN_TALL_SHAPES_OF_ROWS(kernel, rows, ...)                                                                                \
+    THIN_SHAPE(kernel, rows, 1, __VA_ARGS__) THIN_SHAPE(kernel, rows, 2, __VA_ARGS__)
+#define THIN_SHAPES(kernel, ...)                                                                                                   \
+    THIN_SHAPES_OF_ROWS(kernel, 1, __VA_ARGS__)                                                                                    \
+    THIN_SHAPES_OF_ROWS(kernel, 2, __VA_ARGS__)                                                                                    \
+    THIN_SHAPES_OF_ROWS(kernel, 3, __VA_ARGS__)                                                                                    \
+    THIN_SHAPES_OF_ROWS(kernel, 4, __VA_ARGS__)                                                                                    \
+    THIN_SHAPES_OF_ROWS(kernel, 5, __VA_ARGS__)                                                                                    \
+    THIN_SHAPES_OF_ROWS(kernel, 6, __VA_ARGS__)                                                                                    \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, 7, __VA_ARGS__)                                                                               \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, 8, __VA_ARGS__)                                                                               \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, 9, __VA_ARGS__)                                                                               \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, 10, __VA_ARGS__)                                                                              \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, 11, __VA_ARGS__)                                                                              \
+    THIN_TALL_SHAPES_OF_ROWS(kernel, 12, __VA_ARGS__)
+#define THIN_TALL_NAMES(kernel, rows)                                                                                              \
+    { kernel##_##rows##x1, kernel##_##rows##x2 }
+#define THIN_TABLE(kernel)                                                                                                         \
+    {                                                                                                                              \
+        TILE_NAMES(kernel, 1), TILE_NAMES(kernel, 2), TILE_NAMES(kernel, 3), TILE_NAMES(kernel, 4), TILE_NAMES(kernel, 5),         \
+            TILE_NAMES(kernel, 6), THIN_TALL_NAMES(kernel, 7), THIN_TALL_NAMES(kernel, 8), THIN_TALL_NAMES(kernel, 9),             \
+            THIN_TALL_NAMES(kernel, 10), THIN_TALL_NAMES(kernel, 11), THIN_TALL_NAMES(kernel, 12)                                  \
+    }
+
+/* n in as few parts of at most `most` as there can be, as even as can be: `longer` of them have each + 1. */
+struct thin_parts {
+    int count, each, longer;
+};
+INLINE struct thin_parts thin_parts_of(int n, int most) {
+    if (n <= most) /* mostly; divisions are 3 % of decoding from L2 */
+        return (struct thin_parts){1, n, 0};
+    const int count = (n + most - 1) / most;
+    return (struct thin_parts){count, n / count, n % count};
+}
+INLINE int thin_part(const struct thin_parts *parts, int i) { return parts->each + (i < parts->longer); }
+
+/* Tiles of a product. */
+struct thin_split {
+    struct thin_parts rows, vectors;
+};
+INLINE struct thin_split thin_split_of(int rows, int columns) {
+    const struct thin_parts parts = thin_parts_of(rows, rows <= THIN_ROWS ? THIN_ROWS : TILE_ROWS);
+    const int tile_rows = thin_part(&parts, 0);
+    const int vectors = tile_rows > TILE_ROWS ? TALL_VECTORS : tile_rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS;
+    return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
+}
+
+/* Rows from `from` on, columns from j on, so many tiles side by side: a call for each takes longer than four rows of a window. */
+typedef void (*thin_shape)(const struct thin_window *window, int from, int j, int tiles);
+
+/* Adds to c.  shapes: by rows and vectors, less 1. */
+INLINE void thin_tiles(const thin_shape (*shapes)[THIN_MOST_VECTORS], const struct thin_split *split, struct thin_window *window) {
+    const struct thin_parts *across = &split->vectors;
+    window->turns = split->rows.count;
+    for (int down = 0, from = 0; down < split->rows.count; down++) {
+        const int rows = thin_part(&split->rows, down);
+        window->turn = window->ahead.data > 0 ? down : -1;
+        if (across->longer > 0)
+            shapes[rows - 1][across->each](window, from, 0, across->longer);
+        if (across->longer < across->count)
+            shapes[rows - 1][across->each - 1](window, from, across->longer * (across->each + 1) * VF_LANES,
+                                               across->count - across->longer);
+        from += rows;
+    }
+}
+
+/* What is read from row `row` of b on: another row or, behind the last, what follows. */
+INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, int64_t row) {
+    const int64_t bytes = type_bytes(product->type), row_bytes = product->columns * bytes;
+    if (row < product->k)
+        return (struct thin_ahead){(uintptr_t)type_at(product->type, product->b, row * product->ldb),
+                                   product->ldb != product->columns ? product->ldb * bytes : 0};
+    if (!product->next)
+        return (struct thin_ahead){0, 0};
+    const int64_t step = product->next_step;
+    return (struct thin_ahead){(uintptr_t)product->next + (uintptr_t)((row - product->k) * (step ? step : row_bytes)), step};
+}
+
+/* Rows of a window.  Long ones come by four, so that sums are not loaded and stored too often; but of floats from far away that are
+ * fetched into L1 alone two fill enough of it: 1 to 4 rows times 4096 x 4096 take 0.7 to 0.85 of the time, from L3 1.2 of it. */
+INLINE int64_t thin_window_rows(const struct heed_thin_product *product, bool once) {
+    const int64_t row_bytes = product->columns * type_bytes(product->type);
+    const bool long_floats = product->type == HEED_F32 && row_bytes >= WINDOW_BYTES / 2;
+    const int steps = thin_steps(product->type), least = once && product->far && long_floats ? 2 : 4;
+    const int in_window = row_bytes < WINDOW_BYTES ? WINDOW_BYTES / (int)row_bytes : 1;
+    return larger(larger(least, steps), in_window / steps * steps);
+}
+
+/* One tile has all rows, and lines go into L1 alone. */
+INLINE bool thin_fetches_once(const struct heed_thin_product *product, const struct thin_split *split) {
+    return product->fetch_once && VF_LANES == HEED_LINE && split->rows.count == 1;
+}
+
+/* From row `row` of b on, at most `rows` of them. */
+INLINE struct thin_window thin_window_at(const struct heed_thin_product *product, int64_t row, int64_t rows, bool once) {
+    struct thin_window window = {
+        .k = min_i64(rows, product->k - row),
+        .a = product->a + row,
+        .lda = product->lda,
+        .b = type_at(product->type, product->b, row * product->ldb),
+        .ldb = product->ldb,
+        .c = product->c,
+        .ldc = product->ldc,
+        .pairs = product->pairs,
+    };
+    window.ahead = thin_ahead_at(product, row + window.k);
+    const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);
+    window.further = further.data ? further.data - window.ahead.data : 0;
+    return window;
+}
+
+/* Sums begin at 0, in as many columns as vectors have. */
+static void thin_clear(const struct heed_thin_product *product, int j, int columns) {
+    if (product->continues)
+        return;
+    for (int i = 0; i < product->rows; i++)
+        memset(product->c + i * product->ldc + j, 0, (size_t)round_up(columns, VF_LANES) * sizeof(float));
+}
+
+#endif
