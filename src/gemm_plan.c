@@ -43,8 +43,14 @@ bool heed_gemm_copies_rows(const struct gemm_run *run) {
     return run->k > 0 && (run->request->a_type != HEED_F32 || run->pairs || run->request->transpose_a) && !has_words_in_a(run);
 }
 
+bool heed_gemm_tiles_round(const struct gemm_run *run) {
+    const struct heed_gemm *request = run->request;
+    return run->words && request->c_type == HEED_BF16 && request->alpha == 1.0f && request->beta == 0.0f && !request->b_scales &&
+           !run->epilogue;
+}
+
 bool heed_gemm_tiles_finish(const struct gemm_run *run) {
-    return run->request->c_type == HEED_F32 && !run->request->b_scales && !run->epilogue;
+    return heed_gemm_tiles_round(run) || (run->request->c_type == HEED_F32 && !run->request->b_scales && !run->epilogue);
 }
 
 /* Rows of a far apart are streams and pages of their own, and those a multiple of 4 KB apart share one set of L1: by strips 512 x

@@ -184,9 +184,16 @@ static void multiply_tiles(const struct gemm_block *block, const struct gemm_par
         tile.next_c = next.data;
         tile.ldnext_c = next.ld;
     }
-    if (last) {
-        tile.c = apart ? block->c : (float *)request->c + (block->row + i) * request->ldc + block->column + j;
-        tile.ldc = apart ? HEED_PANEL : request->ldc;
+    if (last && apart) {
+        tile.c = block->c;
+        tile.ldc = HEED_PANEL;
+    } else if (last) {
+        const int64_t at = (block->row + i) * request->ldc + block->column + j;
+        if (heed_gemm_tiles_round(run))
+            tile.rounded = (uint16_t *)request->c + at;
+        else
+            tile.c = (float *)request->c + at;
+        tile.ldc = request->ldc;
     }
     fetch_next(block, part->index, &tile);
     (run->words ? run->words->gemm_tile : run->kernels->gemm_tile)(&tile);

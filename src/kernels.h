@@ -60,6 +60,8 @@ struct heed_gemm_tile {
     float alpha, beta;
     float *c;
     int64_t ldc;
+    uint16_t
+        *rounded; /* of dots' tiles: NULL, or where c, with alpha 1 and beta 0, goes in bf16 alone, as finish_products has it */
     float *panel;
     bool fetches_b; /* its own b, of which ldb is HEED_PANEL, into L1 for the first tile: it stays there for the others */
     const float *next_a;

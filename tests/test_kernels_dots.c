@@ -1,5 +1,6 @@
 /* What tiles of dots make of their sums, of every usable table: the same as finish_products of the scalar table makes of sums that
- * are left alone.  Some tables finish a tile's sums beside the next tile's products, in one place for all of them. */
+ * are left alone.  Some tables finish a tile's sums beside the next tile's products, in one place for all of them; those of pairs
+ * round while sums are in registers. */
 #include "dispatch.h"
 #include "kernels_common.h"
 
@@ -120,4 +121,67 @@ START_TEST(test_dots_that_finish) {
 }
 END_TEST
 
-void add_dot_tests(TCase *tests, int tables) { tcase_add_loop_test(tests, test_dots_that_finish, 0, tables); }
+/* A product's tiles of words, one under the other: sums, or these rounded. */
+static void words_product(const struct heed_dots *dots, const struct heed_gemm_tile *tile, float *sums, uint16_t *rounded) {
+    struct heed_gemm_tile product = *tile;
+    product.c = sums;
+    product.rounded = rounded;
+    product.ldc = rounded ? HEED_PANEL + GAP : HEED_PANEL;
+    dots->gemm_tile(&product);
+}
+
+static void check_rounded(const struct heed_kernels *table, struct rng *rng) {
+    const struct heed_dots *dots = table->pairs;
+    const int rows = (int)rng_range(rng, 1, dots->tile_rows), tiles = (int)rng_range(rng, 1, MOST_TILES), all_rows = tiles * rows;
+    const int columns = rng_range(rng, 0, 2) ? HEED_PANEL : (int)rng_range(rng, 1, HEED_PANEL);
+    const int64_t k = rng_range(rng, 0, MOST_K), lda = round_up(k, HEED_DOT) / dots->elements;
+    const enum fill mode = any_fill(rng);
+    float *x = new_filled(rng, mode, all_rows * k), *y = new_filled(rng, any_fill(rng), k * HEED_PANEL);
+    float *a = new_floats(all_rows * lda), *b = new_floats(lda * HEED_PANEL), *sums = new_floats(all_rows * HEED_PANEL);
+    uint16_t out[MOST_TILES * HEED_MAX_TILE_ROWS * (HEED_PANEL + GAP)], want[sizeof out / sizeof *out];
+    describe("tiles that round", table->name, "%d tiles of %d x %d x %lld, %s", tiles, rows, columns, (long long)k,
+             fill_name(mode));
+    memset(out, 0x3c, sizeof out);
+    memset(want, 0x3c, sizeof want);
+    const struct flushing before = flush_begin();
+    dots->load_a(x, HEED_F32, k, all_rows, k, a, lda);
+    dots->load_b(y, HEED_F32, HEED_PANEL, k, HEED_PANEL, b);
+    const struct heed_gemm_tile tile = {.rows = rows,
+                                        .columns = columns,
+                                        .tiles = tiles,
+                                        .k = round_up(k, 2) / 2,
+                                        .a = a,
+                                        .lda = lda,
+                                        .b = b,
+                                        .ldb = HEED_PANEL,
+                                        .alpha = 1,
+                                        .next_a = a};
+    words_product(dots, &tile, NULL, out);
+    words_product(dots, &tile, sums, NULL);
+    scalar_kernels()->finish_products(&(struct heed_finish_products){.rows = all_rows,
+                                                                     .columns = columns,
+                                                                     .sums = sums,
+                                                                     .ldsums = HEED_PANEL,
+                                                                     .alpha = 1,
+                                                                     .c = want,
+                                                                     .type = HEED_BF16,
+                                                                     .ldc = HEED_PANEL + GAP});
+    flush_end(before);
+    ck_assert_msg(memcmp(out, want, sizeof out) == 0, "%s: other bits where tiles round", table->name);
+    float *const all[] = {x, y, a, b, sums};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+START_TEST(test_tiles_that_round) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("tiles_that_round", 0);
+    for (int64_t repeat = 0; table->pairs && repeat < test_count(1000); repeat++)
+        check_rounded(table, &rng);
+}
+END_TEST
+
+void add_dot_tests(TCase *tests, int tables) {
+    tcase_add_loop_test(tests, test_dots_that_finish, 0, tables);
+    tcase_add_loop_test(tests, test_tiles_that_round, 0, tables);
+}

@@ -22,6 +22,8 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #define TILE_ROWS    6
 #define TILE_VECTORS 4
 #define TILE_CHAIN   pair_chain
+/* Rounds as v_round_bf16 does, all but NaNs; numbers below 2^-126, which it takes for 0, are no sums of pairs. */
+#define TILE_ROUND(to, first, second) _mm512_storeu_si512(to, round_a(first, second))
 #include "kernels/tile.h"
 #include "kernels/gemm_tile.h"
 #include "kernels/merge_rows.h"
