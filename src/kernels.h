@@ -393,6 +393,9 @@ struct heed_dots {
     /* Where tiles finish: as that of the table, of words and in pairs, but a is rows as load_a has them.  What is fetched is what
      * follows the panel in memory. */
     void (*thin_product)(const struct heed_thin_product *product);
+    /* Where tiles finish: the same of a transposed b of bf16; at most 2 * HEED_MAX_TILE_ROWS rows, columns a multiple
+     * of HEED_SUM_LANES, k of HEED_DOT, nothing skipped. */
+    void (*thin_product_transposed)(const struct heed_thin_product *product);
     /* What that of the table does with rows of bf16 or bytes in pairs; whole vectors of columns. */
     void (*thin_pairs)(const struct heed_thin_product *product);
 };

@@ -335,6 +335,7 @@ Suite *kernels_suite(void) {
     tcase_add_loop_test(tests, test_gemm_small, 0, tables);
     add_tile_tests(tests, tables);
     add_thin_tests(tests, tables);
+    add_thin_pair_tests(tests, tables);
     add_softmax_tests(tests, tables);
     add_beside_tests(tests, tables);
     add_score_tests(tests, tables);

@@ -29,8 +29,10 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #include "kernels/merge_rows.h"
 #include "kernels/pair_weight.h"
 #include "kernels/exp_beside.h"
-#include "thin_words.h"
+#include "kernels/turn.h"
+#include "kernels/thin_squares.h"
 #include "kernels/thin_window.h"
+#include "thin_words.h"
 #include "thin_pairs.h"
 
 /* Sums to memory, or into what is there, and their maxima, while they are still in registers. */
@@ -186,5 +188,6 @@ const struct heed_dots heed_dots_avx512bf16 = {
     .weigh = dot_weigh,
     .weigh_values = pair_weigh_values,
     .thin_product = thin_words,
+    .thin_product_transposed = thin_words_transposed,
     .thin_pairs = thin_pairs,
 };

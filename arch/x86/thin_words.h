@@ -1,5 +1,5 @@
-/* thin_product by vdpbf16ps: few rows of words times a panel of words that is read once, from memory.  Contract in src/kernels.h,
- * struct heed_dots. */
+/* thin_product by vdpbf16ps: few rows of words times a panel of words, or times rows of bf16 along k, that are read once, from
+ * memory.  Contract in src/kernels.h, struct heed_dots. */
 #ifndef HEED_THIN_WORDS_H
 #define HEED_THIN_WORDS_H
 
@@ -92,6 +92,15 @@ static void thin_words(const struct heed_thin_product *product) {
             shapes[rows - 1](&window, from);
         }
     }
+}
+
+THIN_SQUARES_OF_TYPE(squares_words, HEED_BF16, SQUARES_OF_WORDS)
+
+static void thin_words_transposed(const struct heed_thin_product *product) {
+    static void (*const squares[FAR_SQUARE_ROWS_MOST])(const struct heed_thin_product *product, int64_t k, int j) =
+        THIN_SQUARES_NAMES(squares_words);
+    for (int j = 0; j < product->columns; j += VF_LANES)
+        squares[product->rows - 1](product, product->k, j);
 }
 
 #endif

@@ -28,6 +28,7 @@
 #include "kernels/thin_panel.h"
 #include "kernels/thin_window.h"
 #include "kernels/thin_product.h"
+#include "kernels/thin_squares.h"
 #include "kernels/thin_transposed.h"
 #include "kernels/block_columns.h"
 #include "kernels/thin_columns.h"

@@ -1,0 +1,172 @@
+/* Few rows times a transposed matrix, whose rows are read once, from memory, square by square.
+ *
+ * Rows become columns in registers, a square at a time, and are multiplied there: stored and loaded again, which is how more rows
+ * are multiplied than there are registers for, one row times 4096 x 4096 took 1.15 times as long, and memory waited meanwhile. */
+#ifndef HEED_KERNELS_THIN_SQUARES_H
+#define HEED_KERNELS_THIN_SQUARES_H
+
+enum {
+    SQUARE_ROWS = VF_LANES > 8 ? 8 : 4,      /* which have registers beside a square */
+    FAR_SQUARE_ROWS = VF_LANES > 8 ? 12 : 4, /* the same if b is far: 12 rows of floats from memory take 0.75 of the time, of bf16
+                                                0.9, but from L2 1.05 to 1.25 of it */
+    FAR_SQUARE_ROWS_MOST = 12,               /* of any vectors */
+    PIECE_BYTES = 512, /* of each row of a square are fetched while as many are multiplied: of a plain read's rate,
+                          floats then have 0.98, with 2 KB 0.88, with a line 0.96, and bf16 0.87, 0.83, 0.78 */
+    /* With product->fetch_once: of 1 or 2 rows times floats from memory 2 KB take 0.82 to 0.99 of the time, of 4 and 8 rows 0.95 to
+     * 1.1, with 16 bits 1 KB 0.9 to 0.97, seldom 1.05.  Into L1: 1 to 6 rows times 4096 x 4096 from memory, 16 bits, take 0.8 to
+     * 0.94 of the time, which without also depends on the order in which a square is loaded (1.0 to 1.3 by that alone); 4 and 8
+     * rows of floats 0.86 and 0.96, one row 1.06, one row times 768 x 768 bf16 1.05 (Zen 5). */
+    PIECE_ONCE = 512,     /* elements */
+    FAR_BYTES = 16 * 1024 /* shorter rows are fetched so far ahead, and from half of it on into L1 */
+};
+
+/* What a step of the chains takes in: an element; one of a pair of bf16, of which the odd one comes first; or both, as a word, by
+ * TILE_CHAIN. */
+enum thin_squares { SQUARES_OF_ELEMENTS, SQUARES_OF_PAIRS, SQUARES_OF_WORDS };
+
+/* Pieces of rows that are fetched line by line: far ones into L2, near ones into L1, as in thin_fetch; 0: none. */
+struct thin_pieces {
+    uintptr_t far, near;
+    int64_t far_step, near_step, bytes, at;
+    int rows;
+};
+INLINE void thin_fetch_line(struct thin_pieces *pieces) {
+    if (pieces->rows <= 0)
+        return;
+    if (pieces->far)
+        __builtin_prefetch((const void *)(pieces->far + (uintptr_t)pieces->at), 0, 2);
+    if (pieces->near)
+        __builtin_prefetch((const void *)(pieces->near + (uintptr_t)pieces->at), 0, 3);
+    pieces->at += LINE_BYTES;
+    if (pieces->at >= pieces->bytes) {
+        pieces->at = 0;
+        pieces->far += pieces->far ? (uintptr_t)pieces->far_step : 0;
+        pieces->near += pieces->near ? (uintptr_t)pieces->near_step : 0;
+        pieces->rows--;
+    }
+}
+
+/* Row `row` of b or, behind the last, what follows; 0: nothing. */
+INLINE uintptr_t thin_row(const enum heed_type type, const struct heed_thin_product *product, int row, int64_t *step) {
+    *step = row < product->columns ? type_span(type, product->ldb) : product->next_step;
+    const uintptr_t first = (uintptr_t)(row < product->columns ? product->b : product->next);
+    return first ? first + (uintptr_t)(row < product->columns ? row : row - product->columns) * (uintptr_t)*step : 0;
+}
+
+/* What is fetched beside the piece from element p on of rows from j on: their next one, or that of other rows. */
+INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const struct heed_thin_product *product, int j, int64_t p,
+                                            int64_t piece) {
+    const int64_t next = p + piece;
+    struct thin_pieces ahead = {.rows = VF_LANES, .bytes = type_span(type, min_i64(piece, product->k))};
+    if (next < product->k) {
+        ahead.far = thin_row(type, product, j, &ahead.far_step) + (uintptr_t)type_span(type, next);
+        ahead.bytes = type_span(type, min_i64(piece, product->k - next));
+        return ahead;
+    }
+    const int squares = piece < product->k ? 1 : (int)max_i64(1, FAR_BYTES / VF_LANES / ahead.bytes);
+    ahead.far = thin_row(type, product, j + squares * VF_LANES, &ahead.far_step);
+    if (squares > 1)
+        ahead.near = thin_row(type, product, j + squares / 2 * VF_LANES, &ahead.near_step);
+    if (!ahead.far)
+        ahead.rows = 0;
+    return ahead;
+}
+
+/* Into L1, and not into L2 before. */
+INLINE void thin_fetch_into_l1(struct thin_pieces *pieces) {
+    if (!pieces->near) {
+        pieces->near = pieces->far;
+        pieces->near_step = pieces->far_step;
+    }
+    pieces->far = 0;
+}
+
+/* Element p of each row. */
+INLINE void thin_square_step(const enum heed_type type, const enum thin_squares kind, const int rows, const int p,
+                             const vf r[VF_LANES], const struct tile_rows *a, vf acc[FAR_SQUARE_ROWS]) {
+    if (kind == SQUARES_OF_WORDS) {
+        if (p % 2 == 0)
+            UNROLL for (int i = 0; i < rows; i++) acc[i] = TILE_CHAIN(acc[i], v_load1(tile_row(a, i) + p / 2), r[p / 2]);
+        return;
+    }
+    const int odd = kind == SQUARES_OF_PAIRS ? 1 - p % 2 : p % 2;
+    const vf column = type == HEED_BF16 ? v_bf16(v_bits(r[p / 2]), odd) : r[p];
+    UNROLL for (int i = 0; i < rows; i++) acc[i] = v_chain_at(acc[i], tile_row(a, i) + p, column);
+}
+
+/* As many lines as it reads are fetched between its products, or, if not `spread`, all at once after them. */
+INLINE void thin_square(const enum heed_type type, const enum thin_squares kind, const int rows, const bool spread, const void *b,
+                        int64_t ldb, const struct tile_rows *a, vf acc[FAR_SQUARE_ROWS], struct thin_pieces *ahead) {
+    const int steps = turn_step(type, INT64_MAX), lines = larger(1, VF_LANES * steps * (int)type_bytes(type) / LINE_BYTES);
+    vf r[VF_LANES];
+    if (type == HEED_BF16)
+        turn_words(b, ldb, 0, VF_LANES, r);
+    else
+        turn_elements(type, b, ldb, 0, VF_LANES, VF_LANES, r);
+    UNROLL for (int p = 0; p < steps; p++) {
+        thin_square_step(type, kind, rows, p, r, a, acc);
+        if (lines > 1 && spread && p % (steps / lines) == 0)
+            thin_fetch_line(ahead);
+    }
+    for (int line = lines > 1 && spread ? lines : 0; line < lines; line++)
+        thin_fetch_line(ahead);
+}
+
+/* VF_LANES columns from j on; k is a multiple of a square's. */
+INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares kind, const int rows, const bool spread,
+                            const struct heed_thin_product *product, int64_t k, int j) {
+    const int step = turn_step(type, INT64_MAX);
+    const bool longer = product->fetch_once && (type != HEED_F32 || rows <= 2);
+    const int64_t pieces = ceil_div(product->k, longer ? PIECE_ONCE : PIECE_BYTES / type_bytes(type));
+    const int64_t piece = round_up(ceil_div(product->k, pieces), step);
+    const void *b = type_at(type, product->b, j * product->ldb);
+    struct tile_rows a;
+    vf acc[FAR_SQUARE_ROWS];
+    tile_rows_begin(rows, &a, product->a, product->lda);
+    UNROLL for (int i = 0; i < rows; i++) acc[i] = product->continues ? v_load(product->c + i * product->ldc + j) : v_zero();
+    for (int64_t p = 0; p < k;) {
+        const int64_t end = min_i64(p + piece, k);
+        struct thin_pieces ahead = thin_pieces_after(type, product, j, p, piece);
+        if (product->fetch_once && (type != HEED_F32 || rows > 2))
+            thin_fetch_into_l1(&ahead);
+        NO_UNROLL for (; p < end; p += step) {
+            thin_square(type, kind, rows, spread, type_at(type, b, p), product->ldb, &a, acc, &ahead);
+            tile_rows_advance(rows, &a, kind == SQUARES_OF_WORDS ? step / 2 : step);
+            tile_rows_pin(rows, &a);
+        }
+    }
+    UNROLL for (int i = 0; i < rows; i++) v_store(product->c + i * product->ldc + j, acc[i]);
+}
+
+/* Spread, decoding from rows in memory takes 0.93 to 0.97 of the time, 2 to 12 rows times 4096 x 4096 bf16 0.87 to 0.93, 1 to 8
+ * rows times 768 x 768 floats 0.7 to 0.9; but 1 to 4 rows of these that are far take 1.01 to 1.05, of AVX2 up to 1.25 (Zen 5). */
+INLINE void thin_squares(const enum heed_type type, const enum thin_squares kind, const int rows,
+                         const struct heed_thin_product *product, int64_t k, int j) {
+    if (type == HEED_F32 && product->far)
+        thin_squares_of(type, kind, rows, false, product, k, j);
+    else
+        thin_squares_of(type, kind, rows, true, product, k, j);
+}
+
+#define THIN_SQUARES(name, type, kind, rows)                                                                                       \
+    NOINLINE void name##_##rows(const struct heed_thin_product *product, int64_t k, int j) {                                       \
+        if (rows <= FAR_SQUARE_ROWS)                                                                                               \
+            thin_squares(type, kind, rows <= FAR_SQUARE_ROWS ? rows : 1, product, k, j);                                           \
+    }
+#define THIN_SQUARES_OF_TYPE(name, type, kind)                                                                                     \
+    THIN_SQUARES(name, type, kind, 1)                                                                                              \
+    THIN_SQUARES(name, type, kind, 2)                                                                                              \
+    THIN_SQUARES(name, type, kind, 3)                                                                                              \
+    THIN_SQUARES(name, type, kind, 4)                                                                                              \
+    THIN_SQUARES(name, type, kind, 5)                                                                                              \
+    THIN_SQUARES(name, type, kind, 6)                                                                                              \
+    THIN_SQUARES(name, type, kind, 7)                                                                                              \
+    THIN_SQUARES(name, type, kind, 8)                                                                                              \
+    THIN_SQUARES(name, type, kind, 9)                                                                                              \
+    THIN_SQUARES(name, type, kind, 10)                                                                                             \
+    THIN_SQUARES(name, type, kind, 11)                                                                                             \
+    THIN_SQUARES(name, type, kind, 12)
+#define THIN_SQUARES_NAMES(name)                                                                                                   \
+    { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8, name##_9, name##_10, name##_11, name##_12 }
+
+#endif
