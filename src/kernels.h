@@ -21,8 +21,9 @@ enum {
     HEED_SUM_LANES = 16,      /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 6,
     HEED_FETCHES = 3, /* queries, outputs, and keys or values */
-    HEED_DOT = 32,    /* elements of k that dots have together; a sum of HEED_COMPUTE_BF16_AMX takes in as many at a time */
-    HEED_LINE = 16    /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
+    HEED_THIN_PAIRS_K = 512,
+    HEED_DOT = 32, /* elements of k that dots have together; a sum of HEED_COMPUTE_BF16_AMX takes in as many at a time */
+    HEED_LINE = 16 /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
 };
 
 /* Tiles one under the other: `taller` of so many rows, at most tile_rows, the others of one row less. */
@@ -396,8 +397,10 @@ struct heed_dots {
     /* Where tiles finish: the same of a transposed b of bf16; at most 2 * HEED_MAX_TILE_ROWS rows, columns a multiple
      * of HEED_SUM_LANES, k of HEED_DOT, nothing skipped. */
     void (*thin_product_transposed)(const struct heed_thin_product *product);
-    /* What that of the table does with rows of bf16 or bytes in pairs; whole vectors of columns. */
+    /* What those of the table do in pairs, of whole vectors of columns: with rows of bf16 or bytes; and with columns [from, to) of
+     * a transposed b of bf16 and the first k elements of k, a multiple of HEED_DOT and at most HEED_THIN_PAIRS_K. */
     void (*thin_pairs)(const struct heed_thin_product *product);
+    void (*thin_squares)(const struct heed_thin_product *product, int64_t k, int from, int to);
 };
 
 /* NULL: there are none. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 30 /* more than are multiplied at a time */, MOST_COLUMNS = 270, MOST_K = 300 };
+enum { MOST_ROWS = 30 /* more than are multiplied at a time */, MOST_COLUMNS = 270, MOST_K = 300, LONG_K = 700 };
 
 struct pairs_case {
     enum heed_type type; /* of b */
@@ -25,7 +25,10 @@ static void choose(struct pairs_case *t, const struct heed_kernels *table, struc
                              .continues = rng_range(rng, 0, 1),
                              .rows = (int)rng_range(rng, 1, MOST_ROWS),
                              .columns = (int)rng_range(rng, 1, rng_range(rng, 0, 1) ? MOST_COLUMNS : HEED_PANEL),
-                             .k = rng_range(rng, 1, rng_range(rng, 0, 2) ? MOST_K : 20)};
+                             .k = rng_range(rng, 1,
+                                            rng_range(rng, 0, 9) == 0 ? LONG_K
+                                            : rng_range(rng, 0, 2)    ? MOST_K
+                                                                      : 20)};
     t->by_dots = t->transposed && t->type == HEED_BF16 && table->pairs && rng_range(rng, 0, 1);
     if (t->by_dots) {
         t->rows = (int)rng_range(rng, 1, 2 * HEED_MAX_TILE_ROWS);

@@ -25,9 +25,16 @@ static void thin_product_bf16(const struct heed_thin_product *product) {
     else
         thin_product(product);
 }
+static void thin_product_transposed_bf16(const struct heed_thin_product *product) {
+    if (product->pairs && product->type == HEED_BF16 && product->rows <= FAR_SQUARE_ROWS && product->k <= HEED_THIN_PAIRS_K)
+        thin_transposed_by(heed_dots_avx512bf16.thin_squares, product);
+    else
+        thin_product_transposed(product);
+}
 extern const struct heed_kernels heed_kernels_avx512bf16;
 const struct heed_kernels heed_kernels_avx512bf16 =
-    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_dots_avx512bf16, thin_product_bf16, &i8_kernels);
+    KERNELS("avx512bf16", TABLE_REQUIRES | HEED_CPU_AVX512_BF16, &dots, &heed_dots_avx512bf16, thin_product_bf16,
+            thin_product_transposed_bf16, &i8_kernels);
 #endif
 #if HEED_HAVE_AMXINT8
 extern const struct heed_i8_kernels heed_i8_amx;
@@ -40,5 +47,5 @@ static const struct heed_i8_kernels amx_i8_kernels = {.better = &heed_i8_amx, .s
 extern const struct heed_dots heed_dots_amx;
 extern const struct heed_kernels heed_kernels_amx;
 const struct heed_kernels heed_kernels_amx =
-    KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx, NULL, thin_product, AMX_I8);
+    KERNELS("amx", TABLE_REQUIRES | HEED_CPU_AMX, &heed_dots_amx, NULL, thin_product, thin_product_transposed, AMX_I8);
 #endif

@@ -190,4 +190,5 @@ const struct heed_dots heed_dots_avx512bf16 = {
     .thin_product = thin_words,
     .thin_product_transposed = thin_words_transposed,
     .thin_pairs = thin_pairs,
+    .thin_squares = thin_pair_squares,
 };

@@ -10,7 +10,8 @@ enum {
     PAIRS_K = 128,               /* of a window, at most: rows of a in words stay in L1 */
     PAIRS_ROWS = 2 * THIN_ROWS,  /* of a at a time */
     PAIRS_LD = PAIRS_K / 2 + 16, /* a line more: 12 rows are not in the same sets of L1 */
-    PAIR_STEPS = 2               /* rows of b that a row of words has */
+    SQUARES_LD = HEED_THIN_PAIRS_K / 2 + 16,
+    PAIR_STEPS = 2 /* rows of b that a row of words has */
 };
 
 /* For word i: which two of the 64 halves of words of two vectors it has. */
@@ -28,8 +29,8 @@ INLINE void pair_store_words(vf first, vf second, float *words) {
     const __m512i places = PAIR_PLACES(4, 3, 1); /* of upper halves, the even one first */
     _mm512_storeu_si512(words, _mm512_permutex2var_epi16((__m512i)first, places, (__m512i)second));
 }
-INLINE void pair_words_of_a(const float *a, int64_t lda, int rows, int64_t k, float *words) {
-    for (int i = 0; i < rows; i++, a += lda, words += PAIRS_LD) {
+INLINE void pair_words_of_a(const float *a, int64_t lda, int rows, int64_t k, float *words, int64_t ldwords) {
+    for (int i = 0; i < rows; i++, a += lda, words += ldwords) {
         int64_t p = 0;
         for (; p + 2 * VF_LANES <= k; p += 2 * VF_LANES)
             pair_store_words(v_load(a + p), v_load(a + p + VF_LANES), words + p / 2);
@@ -134,7 +135,7 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
     thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once);
-        pair_words_of_a(window.a, window.lda, product->rows, round_up(window.k, 2), words);
+        pair_words_of_a(window.a, window.lda, product->rows, round_up(window.k, 2), words, PAIRS_LD);
         window.a = words;
         window.lda = PAIRS_LD;
         thin_tiles(product->type == HEED_I8 ? of_i8 : of_bf16, &split, &window);
@@ -154,6 +155,15 @@ static void thin_pairs(const struct heed_thin_product *product) {
         part.c = product->c + from * product->ldc;
         thin_pairs_of_rows(&part);
     }
+}
+
+static void thin_pair_squares(const struct heed_thin_product *product, int64_t k, int from, int to) {
+    float words[FAR_SQUARE_ROWS * SQUARES_LD];
+    struct heed_thin_product part = *product;
+    pair_words_of_a(product->a, product->lda, product->rows, k, words, SQUARES_LD);
+    part.a = words;
+    part.lda = SQUARES_LD;
+    thin_word_squares(&part, k, from, to);
 }
 
 #endif

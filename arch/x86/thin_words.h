@@ -96,11 +96,15 @@ static void thin_words(const struct heed_thin_product *product) {
 
 THIN_SQUARES_OF_TYPE(squares_words, HEED_BF16, SQUARES_OF_WORDS)
 
-static void thin_words_transposed(const struct heed_thin_product *product) {
+static void thin_word_squares(const struct heed_thin_product *product, int64_t k, int from, int to) {
     static void (*const squares[FAR_SQUARE_ROWS_MOST])(const struct heed_thin_product *product, int64_t k, int j) =
         THIN_SQUARES_NAMES(squares_words);
-    for (int j = 0; j < product->columns; j += VF_LANES)
-        squares[product->rows - 1](product, product->k, j);
+    for (int j = from; j < to; j += VF_LANES)
+        squares[product->rows - 1](product, k, j);
+}
+
+static void thin_words_transposed(const struct heed_thin_product *product) {
+    thin_word_squares(product, product->k, 0, product->columns);
 }
 
 #endif

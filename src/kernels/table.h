@@ -70,8 +70,8 @@ static const struct heed_dots dots = {
 
 static const struct heed_i8_kernels i8_kernels = {.better = TABLE_I8, .strip_rows = I8_STRIP, .product = i8_product};
 
-/* With these dots, or others, with pairs that are words, or none (NULL), and the thin_product for them. */
-#define KERNELS(table_name, table_requires, table_dots, table_pairs, table_thin, table_i8)                                         \
+/* With these dots, or others, with pairs that are words, or none (NULL), and the thin products for them. */
+#define KERNELS(table_name, table_requires, table_dots, table_pairs, table_thin, table_thin_transposed, table_i8)                  \
     {                                                                                                                              \
         .name = table_name, .requires = table_requires, .lanes = VF_LANES, .tile_rows = TILE_ROWS, .tile_columns = TILE_COLUMNS,   \
         .pack = pack, .pack_blocks = pack_blocks, .unpack_blocks = unpack_blocks, .unpack_words = unpack_words,                    \
@@ -79,7 +79,7 @@ static const struct heed_i8_kernels i8_kernels = {.better = TABLE_I8, .strip_row
         .pair_queries = pair_queries, .pair_rows = pair_rows, .gemm_tile = gemm_tile, .dots = table_dots, .pairs = table_pairs,    \
         .finish_products = finish_products, .gemm_small = gemm_small, .score_panel = score_panel, .exp_rows = exp_rows,            \
         .merge_rows = merge_rows, .value_rows = value_rows, .softmax_values = softmax_values, .thin_product = table_thin,          \
-        .thin_product_transposed = thin_product_transposed, .thin_blocks = thin_blocks, .i8_row = i8_row, .i8 = table_i8,          \
+        .thin_product_transposed = table_thin_transposed, .thin_blocks = thin_blocks, .i8_row = i8_row, .i8 = table_i8,            \
         .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row, .hide_row = hide_row,      \
         .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows, .round_rows = round_rows,    \
         .store_row = store_row, .scale_rows = scale_rows, .finish_rows = finish_rows, .weights_row = weights_row,                  \
@@ -88,4 +88,5 @@ static const struct heed_i8_kernels i8_kernels = {.better = TABLE_I8, .strip_row
     }
 
 extern const struct heed_kernels TABLE;
-const struct heed_kernels TABLE = KERNELS(TABLE_NAME, TABLE_REQUIRES, &dots, NULL, thin_product, &i8_kernels);
+const struct heed_kernels TABLE =
+    KERNELS(TABLE_NAME, TABLE_REQUIRES, &dots, NULL, thin_product, thin_product_transposed, &i8_kernels);

@@ -97,21 +97,34 @@ static const thin_squares_shape *thin_squares_for(const struct heed_thin_product
     return of_types[product->type];
 }
 
+/* Columns [from, to), whole squares of them, and k of k. */
+typedef void (*thin_squares_of_columns)(const struct heed_thin_product *product, int64_t k, int from, int to);
+static void thin_squares_by_type(const struct heed_thin_product *product, int64_t k, int from, int to) {
+    const thin_squares_shape squares = thin_squares_for(product)[product->rows - 1];
+    for (int j = from; j < to; j += VF_LANES)
+        squares(product, k, j);
+}
+
 /* Squares as long as they are whole, and the rest turned. */
-static void thin_product_transposed(const struct heed_thin_product *product) {
-    const thin_squares_shape *squares = thin_squares_for(product);
+INLINE void thin_transposed_by(thin_squares_of_columns squares, const struct heed_thin_product *product) {
     const int from = (product->skipped + VF_LANES - 1) / VF_LANES * VF_LANES;
     const int to = larger(from, product->columns / VF_LANES * VF_LANES);
     const int64_t step = turn_step(product->type, INT64_MAX), k = product->k / step * step;
-    if (!squares || k == 0) {
+    if (k == 0) {
         thin_product_turned(product);
         return;
     }
     thin_part_turned(product, 0, smaller(from, product->columns), 0);
-    for (int j = from; j < to; j += VF_LANES)
-        squares[product->rows - 1](product, k, j);
+    squares(product, k, from, to);
     thin_part_turned(product, from, to - from, k);
     thin_part_turned(product, to, product->columns - to, 0);
+}
+
+static void thin_product_transposed(const struct heed_thin_product *product) {
+    if (thin_squares_for(product))
+        thin_transposed_by(thin_squares_by_type, product);
+    else
+        thin_product_turned(product);
 }
 
 #endif
