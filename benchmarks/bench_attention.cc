@@ -78,18 +78,27 @@ void add_shape(const Shape &shape, const std::string &isa, int threads) {
     add(request, isa, threads);
 }
 
-/* Against the same stored as floats, or bytes against bf16.  Decoding takes layers in turn that exceed the caches, for there half
- * of the bytes count. */
-void add_type(const Shape &shape, Storage::Kind kind, heed_type type, bool brief, const std::string &isa) {
+std::unique_ptr<AttentionWork> work_in(heed_compute compute, const Shape &shape, const Storage &storage) {
+    auto work = std::make_unique<AttentionWork>(shape, storage);
+    work->request.compute = compute;
+    return work;
+}
+
+/* Against the same stored as floats, or bytes against bf16; in pairs against those, and bf16 in pairs against bf16 in f32. Decoding
+ * takes layers in turn that exceed the caches, for there half of the bytes count. */
+void add_type(const Shape &shape, Storage::Kind kind, heed_type type, bool brief, const std::string &isa,
+              heed_compute compute = HEED_COMPUTE_F32) {
     const auto storage_of = [&](heed_type stored) {
         const double layers = shape.queries > 1 || brief ? 1 : (256 << 20) / touched_bytes(shape, stored);
         return Storage{kind, std::max<int64_t>(1, static_cast<int64_t>(layers)), 64, stored};
     };
-    const Storage storage = storage_of(type), plain = storage_of(type == HEED_I8 ? HEED_BF16 : HEED_F32);
+    const bool plain_is_bf16 = type == HEED_I8 || compute == HEED_COMPUTE_BF16;
+    const Storage storage = storage_of(type), plain = storage_of(plain_is_bf16 ? HEED_BF16 : HEED_F32);
     Request request = request_of("attention", shape, kind == Storage::linear ? "linear" : "", type);
     request.working_set = static_cast<double>(storage.layers) * touched_bytes(shape, type);
-    request.make = [shape, storage] { return std::make_unique<AttentionWork>(shape, storage); };
-    request.make_plain = [shape, plain] { return std::make_unique<AttentionWork>(shape, plain); };
+    request.dtype += compute == HEED_COMPUTE_BF16 ? "_pairs" : "";
+    request.make = [=] { return work_in(compute, shape, storage); };
+    request.make_plain = [=] { return work_in(type == HEED_I8 ? compute : HEED_COMPUTE_F32, shape, plain); };
     add(request, isa, 1);
 }
 
@@ -98,22 +107,9 @@ void add_compute(const Shape &shape, heed_compute compute, const std::string &is
     const Storage storage = {Storage::rows, 1, 64, HEED_BF16};
     Request request = request_of("attention", shape, "", HEED_BF16);
     request.dtype += compute == HEED_COMPUTE_BF16 ? "_pairs" : "_amx";
-    request.make = [=] {
-        auto work = std::make_unique<AttentionWork>(shape, storage);
-        work->request.compute = compute;
-        return work;
-    };
+    request.make = [=] { return work_in(compute, shape, storage); };
     request.make_plain = [=] { return std::make_unique<AttentionWork>(shape, storage); };
     add(request, isa, 1);
-}
-
-void add_computes(const Plan &plan) {
-    const std::vector<Shape> shapes = plan.brief ? brief_shapes() : prefill({512, 1024, 2048, 4096});
-    for (const std::string &isa : plan.isas)
-        for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : shapes)
-            for (heed_compute compute : {HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX})
-                if (shape.queries > 1 && computes(isa, compute))
-                    add_compute(shape, compute, isa);
 }
 
 void add_types(const Shape &shape, bool brief, const std::string &isa) {
@@ -124,6 +120,26 @@ void add_types(const Shape &shape, bool brief, const std::string &isa) {
     }
     if (shape.queries == 1)
         add_type(shape, Storage::linear, HEED_I8, brief, isa);
+}
+
+/* Decoding in pairs, from what products take as it is. */
+void add_decoding_in_pairs(const Plan &plan, const std::string &isa) {
+    for (const Shape &shape : plan.brief ? brief_shapes() : typed_shapes())
+        for (heed_type type : {HEED_BF16, HEED_I8})
+            if (shape.queries == 1)
+                add_type(shape, Storage::linear, type, plan.brief, isa, HEED_COMPUTE_BF16);
+}
+
+void add_computes(const Plan &plan) {
+    const std::vector<Shape> shapes = plan.brief ? brief_shapes() : prefill({512, 1024, 2048, 4096});
+    for (const std::string &isa : plan.isas)
+        for (const Shape &shape : is_scalar(isa) ? std::vector<Shape>() : shapes)
+            for (heed_compute compute : {HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX})
+                if (shape.queries > 1 && computes(isa, compute))
+                    add_compute(shape, compute, isa);
+    for (const std::string &isa : plan.isas)
+        if (!is_scalar(isa) && computes(isa, HEED_COMPUTE_BF16))
+            add_decoding_in_pairs(plan, isa);
 }
 
 } // namespace
