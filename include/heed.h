@@ -214,8 +214,8 @@ int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);
 enum heed_compute {
     HEED_COMPUTE_F32 = 0,
     /* Factors are rounded to bf16 first, to nearest even; and in all of the call, inputs and results of less than 2^-126 are 0, as
-     * vdpbf16ps has it (Intel's Software Developer's Manual, volume 2).  With more than some 16 rows that instruction is used,
-     * where it is as quick as a multiply-add of floats: Zen 4 and 5, and Cooper Lake. */
+     * vdpbf16ps has it (Intel's Software Developer's Manual, volume 2).  That instruction is used where it is as quick as a
+     * multiply-add of floats: Zen 4 and 5, and Cooper Lake. */
     HEED_COMPUTE_BF16,
     /* The same, but summed 32 products at a time as AMX does (tdpbf16ps, same manual), which where there is one makes products five
      * to six times as fast, and attention some five times, with more than some 16 rows, and both slower than HEED_COMPUTE_BF16

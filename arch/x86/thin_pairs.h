@@ -79,7 +79,7 @@ INLINE void pair_body(const enum heed_type type, const int rows, const int vecto
                       struct tile_rows a, const char *b, struct thin_ahead ahead, float *c) {
     vf acc[THIN_ROWS][THIN_VECTORS];
     const uintptr_t further = window->further;
-    const int64_t ldb = type_span(type, window->ldb);
+    const int64_t ldb = window->k > 1 ? type_span(type, window->ldb) : 0; /* of a single row it may be any number */
     int64_t k = window->k;
     int wait = window->turn;
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
@@ -157,6 +157,7 @@ static void thin_pairs(const struct heed_thin_product *product) {
     }
 }
 
+/* As thin_squares_by_type. */
 static void thin_pair_squares(const struct heed_thin_product *product, int64_t k, int from, int to) {
     float words[FAR_SQUARE_ROWS * SQUARES_LD];
     struct heed_thin_product part = *product;

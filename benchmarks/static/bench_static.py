@@ -64,6 +64,8 @@ KERNELS_OF = {"neon": NARROW, "avx2": NARROW, "avx512vnni": DOTS, "avxvnni": DOT
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),
     "pair_thin": (r"word_rows_\d+", Instruction.is_fma),
+    "pair_bf16": (r"pairs_bf16_\d+x\d", Instruction.is_fma),
+    "pair_i8": (r"pairs_i8_\d+x\d", Instruction.is_fma),
     "gemm_tile": (r"gemm_tile_\dx\d", Instruction.is_fma),
 }}
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
