@@ -36,6 +36,8 @@ static void choose(struct pairs_case *t, const struct heed_kernels *table, struc
         t->k = rng_range(rng, 1, 9) * HEED_DOT;
     }
     t->ldb = (t->transposed ? t->k : t->columns) + rng_range(rng, 0, 1) * rng_range(rng, 0, 20);
+    if (t->k == 1 && !t->transposed && rng_range(rng, 0, 1))
+        t->ldb = INT64_MAX / 3; /* there is no other row */
     t->width = round_up(t->columns, HEED_SUM_LANES);
     t->a = new_filled(rng, mode, t->rows * t->k);
     t->b = new_filled(rng, mode, t->k * t->width);
