@@ -20,10 +20,10 @@ enum {
     HEED_STREAMED_ROW = 8192, /* floats that are made on the stack before they are stored past the caches */
     HEED_SUM_LANES = 16,      /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 6,
-    HEED_FETCHES = 3, /* queries, outputs, and keys or values */
-    HEED_THIN_PAIRS_K = 512,
-    HEED_DOT = 32, /* elements of k that dots have together; a sum of HEED_COMPUTE_BF16_AMX takes in as many at a time */
-    HEED_LINE = 16 /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
+    HEED_FETCHES = 3,        /* queries, outputs, and keys or values */
+    HEED_THIN_PAIRS_K = 512, /* of thin_squares: wider than heads of models */
+    HEED_DOT = 32,           /* elements of k that dots have together; a sum of HEED_COMPUTE_BF16_AMX takes in as many at a time */
+    HEED_LINE = 16           /* floats of a cache line, nearly everywhere; where lines are longer, some are fetched twice */
 };
 
 /* Tiles one under the other: `taller` of so many rows, at most tile_rows, the others of one row less. */
@@ -61,8 +61,7 @@ struct heed_gemm_tile {
     float alpha, beta;
     float *c;
     int64_t ldc;
-    uint16_t
-        *rounded; /* of dots' tiles: NULL, or where c, with alpha 1 and beta 0, goes in bf16 alone, as finish_products has it */
+    uint16_t *rounded; /* of dots' tiles: NULL, or where c goes in bf16, alpha being 1 and beta 0 */
     float *panel;
     bool fetches_b; /* its own b, of which ldb is HEED_PANEL, into L1 for the first tile: it stays there for the others */
     const float *next_a;
