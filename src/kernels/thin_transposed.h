@@ -93,7 +93,7 @@ static const thin_squares_shape *thin_squares_for(const struct heed_thin_product
     if (product->rows > (product->far ? FAR_SQUARE_ROWS : SQUARE_ROWS) || product->type == HEED_I8)
         return NULL;
     if (product->pairs)
-        return product->type == HEED_BF16 ? of_pairs : NULL;
+        return product->type == HEED_BF16 && product->rows <= SQUARE_ROWS_OF(SQUARES_OF_PAIRS) ? of_pairs : NULL;
     return of_types[product->type];
 }
 
