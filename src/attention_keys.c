@@ -73,7 +73,7 @@ static void load_cache_keys(struct attention_block *block) {
 typedef float *kv_scale(const struct heed_kv_cache *cache, const struct kv_layout *layout, int64_t sequence, int64_t head,
                         int64_t position);
 
-/* Those of the keys that are seen, page by page. */
+/* Those of the keys that are seen, page by page; zeros around them, out to multiples of 16. */
 static void load_scales(const struct attention_block *block, kv_scale *scale, float *scales) {
     const struct heed_kv_cache *cache = block->plan->request->cache;
     const struct attention_chunk *chunk = &block->chunk;
@@ -83,6 +83,10 @@ static void load_scales(const struct attention_block *block, kv_scale *scale, fl
         memcpy(scales + at, scale(cache, &block->plan->cache, block->sequence.batch, block->kv_head, first + at),
                (size_t)n * sizeof *scales);
     }
+    for (int at = chunk->begin / HEED_SUM_LANES * HEED_SUM_LANES; at < chunk->begin; at++)
+        scales[at] = 0;
+    for (int at = chunk->end; at % HEED_SUM_LANES; at++)
+        scales[at] = 0;
 }
 
 /* Of chunk number `index`, which lie apart from keys and values: if they are loaded only when they are wanted, decoding from bytes

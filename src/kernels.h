@@ -193,7 +193,8 @@ struct heed_softmax_values {
  * type, any without blocks.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b may be
  * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
  * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
- * pairs: a is pairs, along rows, of p; so are elements of b taken, not rounded: they must be bf16 as they are.  words: b is a
+ * pairs: a is pairs, along rows, of p, of which an odd k's last odd one may be anything; so are elements of b taken, not rounded:
+ * they must be bf16 as they are.  words: b is a
  * panel of bf16 as heed_gemm_pack_b has it; nothing continues.  far: b is beyond L2.  fetch_once: what is ahead goes into L1 alone
  * where that is quicker, which HEED_TRAIT_FETCHES_ONCE says. */
 struct heed_thin_product {

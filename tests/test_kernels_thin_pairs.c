@@ -82,6 +82,8 @@ static void multiply(const struct heed_kernels *table, const struct pairs_case *
         dots->load_a(t->a, HEED_F32, t->k, t->rows, t->k, a, lda);
     else
         table->pair_queries(t->a, HEED_F32, t->k, t->rows, t->k, 1.0f, a, lda);
+    for (int i = 0; !dots && t->k % 2 && i < t->rows; i++)
+        a[i * lda + t->k - 1] = __builtin_nanf(""); /* in the place of what is missing */
     product.a = a;
     product.lda = lda;
     product.c = c;

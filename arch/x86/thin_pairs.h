@@ -24,18 +24,22 @@ enum {
                      PAIR_PLACE(3, step, low, high), PAIR_PLACE(2, step, low, high), PAIR_PLACE(1, step, low, high),               \
                      PAIR_PLACE(0, step, low, high))
 
-/* Floats of rows of a are those of bf16, the odd one of a pair first; k is a whole number of pairs. */
 INLINE void pair_store_words(vf first, vf second, float *words) {
     const __m512i places = PAIR_PLACES(4, 3, 1); /* of upper halves, the even one first */
     _mm512_storeu_si512(words, _mm512_permutex2var_epi16((__m512i)first, places, (__m512i)second));
 }
+/* Floats of rows of a are those of bf16, the odd one of a pair first; where k has none, there may be anything, which 0 takes the
+ * place of. */
 INLINE void pair_words_of_a(const float *a, int64_t lda, int rows, int64_t k, float *words, int64_t ldwords) {
+    const int64_t floats = round_up(k, 2);
     for (int i = 0; i < rows; i++, a += lda, words += ldwords) {
         int64_t p = 0;
-        for (; p + 2 * VF_LANES <= k; p += 2 * VF_LANES)
+        for (; p + 2 * VF_LANES <= floats; p += 2 * VF_LANES)
             pair_store_words(v_load(a + p), v_load(a + p + VF_LANES), words + p / 2);
-        if (p < k)
-            pair_store_words(v_load_n(a + p, k - p), v_load_n(a + p + VF_LANES, k - p - VF_LANES), words + p / 2);
+        if (p < floats)
+            pair_store_words(v_load_n(a + p, floats - p), v_load_n(a + p + VF_LANES, floats - p - VF_LANES), words + p / 2);
+        if (k % 2)
+            memset((char *)(words + k / 2) + sizeof(uint16_t), 0, sizeof(uint16_t));
     }
 }
 
@@ -135,7 +139,7 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
     thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once);
-        pair_words_of_a(window.a, window.lda, product->rows, round_up(window.k, 2), words, PAIRS_LD);
+        pair_words_of_a(window.a, window.lda, product->rows, window.k, words, PAIRS_LD);
         window.a = words;
         window.lda = PAIRS_LD;
         thin_tiles(product->type == HEED_I8 ? of_i8 : of_bf16, &split, &window);
