@@ -38,8 +38,9 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
                                const struct heed_kernels *kernels);
 /* Whether rows of op(a) are copied: widened, turned, or made pairs or words. */
 bool heed_gemm_copies_rows(const struct gemm_run *run);
-/* Whether tiles write c, in bf16 too; else it is made of their sums. */
+/* Whether tiles round their sums to the bf16 of c. */
 bool heed_gemm_tiles_round(const struct gemm_run *run);
+/* Whether tiles write c, rounded or not; else it is made of their sums. */
 bool heed_gemm_tiles_finish(const struct gemm_run *run);
 
 /* Rows of op(a) as floats, pairs or words. */

@@ -37,8 +37,8 @@ static bool is_far(const struct heed_gemm *request) { return exceeds_l2(request,
 
 /* Of words, tiles take 1.49 of the time for 16 rows times 4096 x 4096, 1.19 for 24, 0.94 for 28; times 768 x 768 1.19 for 8 rows,
  * 0.95 for 13; from L2 0.9 for up to 6 rows, and from L1 0.75 to 0.9 for any (Zen 5).  Rows along k as they are take, in squares of
- * words, 0.36 to 0.58 of the time of floats' tiles times 4096 x 4096, 0.51 to 0.75 times 768 x 768; in two passes of squares 13 and
- * 16 rows 0.86 of what they take in tiles of words, 20 and 24 rows 1.0 to 1.18. */
+ * words, 0.36 to 0.58 of the time of pairs of floats that are turned and stored, times 768 x 768 0.41 to 0.75; in two passes of
+ * squares 13 and 16 rows 0.86 of what they take in tiles of words, 20 and 24 rows 1.0 to 1.18. */
 static int64_t words_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (!request->packed_b)
         return HEED_GEMM_FEW_ROWS;

@@ -272,8 +272,12 @@ INLINE void gemm_one_tile(const int rows, const int vectors, const bool strip, c
 
 INLINE struct gemm_at gemm_begin(const struct heed_gemm_tile *tile) {
     static const float zeros[HEED_PANEL];
-    return (struct gemm_at){tile->tiles,   tile->a, tile->acc ? tile->acc : zeros, tile->acc ? tile->ldacc : 0, tile->c,
-                            tile->rounded, 0};
+    return (struct gemm_at){.left = tile->tiles,
+                            .a = tile->a,
+                            .acc = tile->acc ? tile->acc : zeros,
+                            .ldacc = tile->acc ? tile->ldacc : 0,
+                            .c = tile->c,
+                            .rounded = tile->rounded};
 }
 
 /* From the a of a tile to that of the tile below. */

@@ -205,12 +205,11 @@ static void thin_product_of_rest(const struct heed_thin_product *product) {
 INLINE void thin_product_by(void (*of_vectors)(const struct heed_thin_product *product), const struct heed_thin_product *product) {
     const bool has_room = product->type == HEED_F32 && !product->exact;
     const int whole = has_room ? product->columns : product->columns / VF_LANES * VF_LANES;
-    struct heed_thin_product part;
-    if (whole == product->columns) { /* mostly: a copy takes as long as a step */
+    if (whole == product->columns) { /* mostly; without a copy */
         of_vectors(product);
         return;
     }
-    part = *product;
+    struct heed_thin_product part = *product;
     part.columns = whole;
     if (whole > 0)
         of_vectors(&part);

@@ -123,7 +123,7 @@ struct thin_parts {
     int count, each, longer;
 };
 INLINE struct thin_parts thin_parts_of(int n, int most) {
-    if (n <= most) /* mostly; divisions are 3 % of decoding from L2 */
+    if (n <= most) /* mostly: divisions here, and copies of products, were 4 % of decoding from bf16 in L2, in pairs */
         return (struct thin_parts){1, n, 0};
     const int count = (n + most - 1) / most;
     return (struct thin_parts){count, n / count, n % count};
