@@ -66,16 +66,17 @@ struct attention_layout {
     int64_t key_scales, value_scales; /* [together][HEED_CHUNK] */
     int64_t scores;                   /* [together][SUBROWS][256], and a tile of dots' more */
     int64_t row_max;                  /* [together][SUBROWS][16] */
-    int64_t chunk_max, chunk_sum, keep_old, take_new; /* [SUBROWS] */
-    int64_t begins, ends;                             /* [together][SUBROWS], int */
-    int64_t chunk_output;                             /* [SUBROWS][output_ld], where states are kept apart; and a tile more */
-    int64_t source;                                   /* what dots arrange: [SUBROWS][head_dim], or [64], or [32][value_dim] */
-    int64_t term;                                     /* [256]: what is added to one row of scores */
-    int64_t relative;                                 /* [group][relative_keys]: bias by distance */
-    int64_t mass;                                     /* [group][256] */
-    int64_t max, sum;                                 /* [block_rows] */
-    int64_t output;                                   /* [block_rows][output_ld] */
-    int64_t worker;                                   /* floats in all */
+    int64_t chunk_max, chunk_sum;     /* [together][SUBROWS] */
+    int64_t keep_old, take_new;       /* [SUBROWS] */
+    int64_t begins, ends;             /* [together][SUBROWS], int */
+    int64_t chunk_output;             /* [SUBROWS][output_ld], where states are kept apart; and a tile more */
+    int64_t source;                   /* what dots arrange: [SUBROWS][head_dim], or [64], or [32][value_dim] */
+    int64_t term;                     /* [256]: what is added to one row of scores */
+    int64_t relative;                 /* [group][relative_keys]: bias by distance */
+    int64_t mass;                     /* [group][256] */
+    int64_t max, sum;                 /* [block_rows] */
+    int64_t output;                   /* [block_rows][output_ld] */
+    int64_t worker;                   /* floats in all */
 };
 
 /* Everything decided before data is touched.  Rows of a key/value head are its group's query heads and tokens, token by token: row
@@ -90,13 +91,14 @@ struct attention_plan {
     float score_factor;                 /* log2(e) if terms follow, else 1 */
     float raw_factor;                   /* makes a score of q' k^T natural again: 1, or ln 2 */
     bool has_terms;                     /* softcap, bias, alibi or relative: scores are natural until sealed */
-    bool has_passes;                    /* rows of scores need a pass before the softmax */
+    bool has_passes;                    /* rows of scores need a pass before the softmax, other than few rows have anyway */
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
     bool is_thin;                       /* few rows, all of a head in one block */
     bool fetch_once;                    /* HEED_TRAIT_FETCHES_ONCE */
     bool pack_keys, pack_values;
     bool pairs;                          /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
-    const struct heed_dots *dots;        /* what makes products, if factors are arranged for it */
+    const struct heed_dots *dots;        /* what makes products, if factors are arranged for it; */
+    const struct heed_dots *thin_dots;   /* of few rows, if queries and weights alone are */
     int64_t value_panel;                 /* floats of 64 columns of a chunk's values, as dots have them */
     int64_t depth;                       /* of queries and keys, as the kernels see them: floats */
     int subrows;                         /* rows that are computed at once: SUBROWS, twice as many, or a tile */

@@ -34,24 +34,30 @@ static void place_arrays(struct attention_block *block, float *workspace, int i)
     block->query = workspace + i * layout->head + layout->query;
     block->keys = workspace + layout->keys;
     block->values = workspace + layout->values;
-    block->key_scales = workspace + layout->key_scales;
-    block->value_scales = workspace + layout->value_scales;
     block->output = workspace + i * layout->head + layout->output;
     block->max = workspace + i * layout->head + layout->max;
     block->sum = workspace + i * layout->head + layout->sum;
-    block->scores = workspace + layout->scores;
-    block->row_max = workspace + layout->row_max;
-    block->chunk_max = workspace + layout->chunk_max;
-    block->chunk_sum = workspace + layout->chunk_sum;
     block->keep_old = workspace + layout->keep_old;
     block->take_new = workspace + layout->take_new;
-    block->begins = (int *)(workspace + layout->begins);
-    block->ends = (int *)(workspace + layout->ends);
     block->chunk_output = workspace + layout->chunk_output;
     block->source = workspace + layout->source;
     block->term = workspace + layout->term;
     block->relative = workspace + layout->relative;
     block->mass = workspace + layout->mass;
+}
+
+/* Those of the i-th chunk of some. */
+static void place_chunk(const struct attention_plan *plan, float *workspace, int i, struct attention_chunk *chunk) {
+    const struct attention_layout *layout = &plan->layout;
+    const int64_t row = i * min_i64(plan->block_rows, plan->subrows);
+    chunk->key_scales = workspace + layout->key_scales + i * HEED_CHUNK;
+    chunk->value_scales = workspace + layout->value_scales + i * HEED_CHUNK;
+    chunk->begins = (int *)(workspace + layout->begins) + row;
+    chunk->ends = (int *)(workspace + layout->ends) + row;
+    chunk->scores = workspace + layout->scores + row * HEED_CHUNK;
+    chunk->row_max = workspace + layout->row_max + row * HEED_SUM_LANES;
+    chunk->max = workspace + layout->chunk_max + row;
+    chunk->sum = workspace + layout->chunk_sum + row;
 }
 
 int64_t heed_block_rows_apart(const struct attention_block *block, int64_t row) {
@@ -72,8 +78,9 @@ void heed_block_load_queries(const struct attention_block *block, int64_t from, 
     const struct heed_attention *request = block->plan->request;
     const struct heed_input *view = &request->query;
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, head_dim = request->head_dim;
-    const int64_t ld = block->plan->dots ? head_dim : block->plan->depth;
-    float *to = block->plan->dots ? block->source : block->query + from * ld;
+    const bool arranged = block->plan->dots || block->plan->thin_dots;
+    const int64_t ld = arranged ? head_dim : block->plan->depth;
+    float *to = arranged ? block->source : block->query + from * ld;
     const struct heed_kernels *kernels = block->kernels;
     const float *scales = request->cache ? kv_channel_scales(request->cache, block->kv_head) : NULL;
     for (int64_t i = from, n; i < from + rows; i += n, to += n * ld) {
@@ -81,11 +88,11 @@ void heed_block_load_queries(const struct attention_block *block, int64_t from, 
         n = min_i64(heed_block_rows_apart(block, i), from + rows - i);
         if (scales)
             multiply_by_channels(block, scales, n, query, stride, to, ld);
-        (block->plan->pairs ? kernels->pair_queries : kernels->scale_rows)(scales ? to : query, scales ? HEED_F32 : view->type,
-                                                                           scales ? ld : stride, n, head_dim,
-                                                                           block->plan->query_factor, to, ld);
+        (block->plan->pairs && !arranged ? kernels->pair_queries : kernels->scale_rows)(
+            scales ? to : query, scales ? HEED_F32 : view->type, scales ? ld : stride, n, head_dim, block->plan->query_factor, to,
+            ld);
     }
-    if (block->plan->dots)
+    if (arranged)
         heed_block_arrange_queries(block, from, rows);
 }
 
@@ -108,15 +115,18 @@ void heed_block_find(struct attention_block *block, const struct attention_plan 
     }
 }
 
-void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i) {
+void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i, struct attention_chunk *chunks) {
     place_arrays(block, workspace, i);
+    for (int j = 0; j < block->plan->together; j++)
+        place_chunk(block->plan, workspace, j, &chunks[j]);
+    block->chunks = block->chunk = chunks;
     if (block->plan->request->relative.table)
         heed_block_load_relative(block, shared);
 }
 
 /* Ranges never go back from row to row, so the first and the last row tell which panels are seen. */
 static void score_panels(const struct attention_block *block, int64_t from, int rows) {
-    const struct attention_chunk *chunk = &block->chunk;
+    const struct attention_chunk *chunk = block->chunk;
     const int64_t depth = block->plan->depth;
     struct heed_score_panel panel = {.rows = rows,
                                      .columns = chunk->key_width,
@@ -125,66 +135,109 @@ static void score_panels(const struct attention_block *block, int64_t from, int 
                                      .query = block->query + from * depth,
                                      .ldq = depth,
                                      .ldk = chunk->key_width,
-                                     .begins = block->begins,
-                                     .ends = block->ends,
-                                     .s = block->scores,
-                                     .row_max = block->row_max};
-    for (int number = block->begins[0] / chunk->key_width; number * chunk->key_width < block->ends[rows - 1]; number++) {
+                                     .begins = block->chunk->begins,
+                                     .ends = block->chunk->ends,
+                                     .s = block->chunk->scores,
+                                     .row_max = block->chunk->row_max};
+    for (int number = block->chunk->begins[0] / chunk->key_width; number * chunk->key_width < block->chunk->ends[rows - 1];
+         number++) {
         panel.key = number * chunk->key_width;
         panel.keys = chunk->keys[number];
         block->kernels->score_panel(&panel);
     }
 }
 
+/* Those of a block of few have not been looked at yet. */
+static void pass_row(const struct attention_block *block, int64_t row, int i) {
+    const struct attention_chunk *chunk = block->chunk;
+    if (chunk->begins[i] >= chunk->ends[i])
+        return;
+    if (block->plan->has_passes)
+        heed_block_pass_scores(block, row, i);
+    else if (block->plan->is_thin)
+        block->kernels->seal_row(chunk->scores + i * HEED_CHUNK, chunk->begins[i], chunk->ends[i], 1.0f,
+                                 block->plan->key_type == HEED_I8 ? chunk->key_scales : NULL, chunk->row_max + i * HEED_SUM_LANES);
+}
+
 void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
     if (block->plan->is_thin)
-        heed_block_score_thin(block, from, rows);
+        heed_block_score_thin(block);
     else if (block->plan->dots)
         heed_block_score_dots(block, from, rows);
     else
         score_panels(block, from, rows);
-    for (int i = 0; block->plan->has_passes && i < rows; i++)
-        if (block->begins[i] < block->ends[i])
-            heed_block_pass_scores(block, from + i, i);
+    for (int i = 0; i < rows; i++)
+        pass_row(block, from + i, i);
 }
 
-void heed_block_store_scores(const struct attention_block *block, int64_t from, int rows) {
+/* Where weights are wanted, scores are kept until all chunks' maxima are known. */
+static void store_row(const struct attention_block *block, int64_t row, int i) {
     const struct heed_output *weights = &block->plan->request->weights;
-    for (int i = 0; weights->data && i < rows; i++)
-        if (block->begins[i] < block->ends[i])
-            memcpy(heed_block_output_row(block, weights, from + i) + block->chunk.start + block->begins[i],
-                   block->scores + i * HEED_CHUNK + block->begins[i], (size_t)(block->ends[i] - block->begins[i]) * sizeof(float));
+    const int begin = block->chunk->begins[i], end = block->chunk->ends[i];
+    if (weights->data && begin < end)
+        memcpy(heed_block_output_row(block, weights, row) + block->chunk->start + begin,
+               block->chunk->scores + i * HEED_CHUNK + begin, (size_t)(end - begin) * sizeof(float));
 }
 
 /* By the scales of the values that they meet; sums of weights are without.  Of pairs, exp_rows does it. */
-static void scale_weights(const struct attention_block *block, int rows) {
-    for (int i = 0; i < rows; i++) {
-        const int begin = block->begins[i];
-        block->kernels->scale_row(block->scores + i * HEED_CHUNK + begin, block->ends[i] - begin, block->value_scales + begin);
-    }
+static void scale_row(const struct attention_block *block, int i) {
+    const int begin = block->chunk->begins[i];
+    if (block->plan->value_type == HEED_I8 && !block->plan->pairs)
+        block->kernels->scale_row(block->chunk->scores + i * HEED_CHUNK + begin, block->chunk->ends[i] - begin,
+                                  block->chunk->value_scales + begin);
 }
 
-static struct heed_exp_rows exp_rows(struct attention_block *block, int rows) {
+static struct heed_exp_rows exp_rows(const struct attention_block *block, int rows) {
     const bool scales = block->plan->pairs && block->plan->value_type == HEED_I8;
-    struct heed_exp_rows exp_rows = {.rows = rows,
-                                     .begins = block->begins,
-                                     .ends = block->ends,
-                                     .s = block->scores,
-                                     .row_max = block->row_max,
-                                     .chunk_max = block->chunk_max,
-                                     .chunk_sum = block->chunk_sum,
-                                     .pairs = block->plan->pairs,
-                                     .scales = scales ? block->value_scales : NULL};
-    heed_block_fetch(block, rows, exp_rows.next);
-    return exp_rows;
+    const struct attention_chunk *chunk = block->chunk;
+    return (struct heed_exp_rows){.rows = rows,
+                                  .begins = chunk->begins,
+                                  .ends = chunk->ends,
+                                  .s = chunk->scores,
+                                  .row_max = chunk->row_max,
+                                  .chunk_max = chunk->max,
+                                  .chunk_sum = chunk->sum,
+                                  .pairs = block->plan->pairs,
+                                  .scales = scales ? chunk->value_scales : NULL};
+}
+
+/* As rows of dots: all rows see the same keys. */
+static void weigh_dots(const struct attention_block *block, const float *key_scales) {
+    const struct attention_chunk *chunk = block->chunk;
+    struct heed_dot_weights weights = {.rows = exp_rows(block, (int)block->rows),
+                                       .first = chunk->begins[0] / HEED_DOT * HEED_DOT,
+                                       .last = chunk->ends[0],
+                                       .key_scales = key_scales,
+                                       .scales = block->plan->value_type == HEED_I8 ? chunk->value_scales : NULL};
+    weights.rows.row_max = NULL;
+    block->plan->thin_dots->weigh(&weights);
+}
+
+/* Where nobody asks for scores, what makes dots scales them, too, and finds their maxima. */
+void heed_block_weigh_few(const struct attention_block *block) {
+    const struct attention_plan *plan = block->plan;
+    const struct attention_chunk *chunk = block->chunk;
+    const struct heed_exp_rows exp = exp_rows(block, (int)block->rows);
+    const bool passes = !chunk->dots || plan->has_passes || plan->request->weights.data;
+    for (int i = 0; passes && i < block->rows; i++) {
+        pass_row(block, i, i);
+        store_row(block, i, i);
+    }
+    if (chunk->dots) {
+        weigh_dots(block, plan->key_type == HEED_I8 && !passes ? chunk->key_scales : NULL);
+        return;
+    }
+    block->kernels->exp_rows(&exp);
+    for (int i = 0; i < block->rows; i++)
+        scale_row(block, i);
 }
 
 struct heed_merge_rows heed_block_merge(const struct attention_block *block, int64_t from, int rows) {
     return (struct heed_merge_rows){.rows = rows,
                                     .max = block->max + from,
                                     .sum = block->sum + from,
-                                    .chunk_max = block->chunk_max,
-                                    .chunk_sum = block->chunk_sum,
+                                    .chunk_max = block->chunk->max,
+                                    .chunk_sum = block->chunk->sum,
                                     .keep_old = block->keep_old,
                                     .take_new = block->take_new};
 }
@@ -193,13 +246,13 @@ struct heed_merge_rows heed_block_merge(const struct attention_block *block, int
 static struct heed_value_rows value_rows(const struct attention_block *block, int64_t from, int rows) {
     const int64_t output_ld = block->plan->output_ld;
     const bool apart = block->plan->keeps_states;
-    const struct attention_chunk *chunk = &block->chunk;
+    const struct attention_chunk *chunk = block->chunk;
     return (struct heed_value_rows){
         .rows = rows,
         .columns = block->plan->request->value_dim,
-        .begins = block->begins,
-        .ends = block->ends,
-        .p = block->scores,
+        .begins = block->chunk->begins,
+        .ends = block->chunk->ends,
+        .p = block->chunk->scores,
         .values = chunk->values,
         .piece_keys = chunk->piece_keys,
         .ldv = chunk->value_ld,
@@ -218,24 +271,23 @@ static void softmax_rows(struct attention_block *block, int64_t from, int rows) 
         heed_block_softmax_dots(block, from, rows);
         return;
     }
-    const struct heed_softmax_values all = {exp_rows(block, rows), heed_block_merge(block, from, rows),
-                                            value_rows(block, from, rows)};
+    struct heed_softmax_values all = {exp_rows(block, rows), heed_block_merge(block, from, rows), value_rows(block, from, rows)};
+    heed_block_fetch(block, rows, all.exp.next);
     if (!plan->keeps_states && plan->value_type != HEED_I8) {
         block->kernels->softmax_values(&all);
         return;
     }
     block->kernels->exp_rows(&all.exp);
-    if (plan->value_type == HEED_I8 && !plan->pairs)
-        scale_weights(block, rows);
+    for (int i = 0; i < rows; i++)
+        scale_row(block, i);
     if (plan->splits == 1)
         block->kernels->merge_rows(&all.merge);
-    if (plan->is_thin)
-        heed_block_weight_thin(block, rows);
-    else
-        block->kernels->value_rows(&all.values);
+    block->kernels->value_rows(&all.values);
 }
 
 void heed_block_softmax(struct attention_block *block, float *shared, int64_t from, int rows) {
+    for (int i = 0; i < rows; i++)
+        store_row(block, from + i, i);
     softmax_rows(block, from, rows);
     if (block->plan->keeps_states)
         heed_block_keep_states(block, shared, from, rows);

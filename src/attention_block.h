@@ -4,10 +4,13 @@
 
 #include "attention.h"
 
-/* Keys [start, start + n) of the sequence, of which the block sees those from begin to end (counted from start). */
+/* Keys [start, start + n) of the sequence, of which the block sees those from begin to end (counted from start); and what becomes
+ * of them with the current rows. */
 struct attention_chunk {
     int64_t start;
     int n, begin, end;
+    /* Of a block of few: whether any of the rows sees it, or its state is kept anyway; and whether weights are rows of dots. */
+    bool seen, dots;
     /* Panels of key_width keys, [head_dim][key_width]; of a thin block without a cache, keys[0] is the first key's row; not used
      * by dots. */
     const void *keys[HEED_CHUNK / HEED_SUM_LANES];
@@ -17,6 +20,9 @@ struct attention_chunk {
     int piece_keys;                                  /* 0: they are not loaded */
     enum heed_type key_type, value_type;             /* of what these point to: floats, unless the block is thin */
     int64_t value_ld;
+    float *key_scales, *value_scales; /* of those of the keys that are seen, where they have any */
+    int *begins, *ends;               /* of the current rows */
+    float *scores, *row_max, *max, *sum;
 };
 
 /* What comes next, to be fetched a share at a time. */
@@ -40,10 +46,8 @@ struct attention_block {
     int64_t first, rows;             /* of the key/value head's rows */
     int64_t first_chunk, last_chunk; /* the chunks that it sees; last not included */
     float *query, *keys, *values, *output, *max, *sum;
-    float *scores, *row_max, *chunk_max, *chunk_sum, *keep_old, *take_new, *chunk_output, *source, *term, *relative, *mass;
-    float *key_scales, *value_scales; /* of those of the chunk's keys that are seen, where they have any */
-    int *begins, *ends;               /* of the current rows in the current chunk */
-    struct attention_chunk chunk;
+    float *keep_old, *take_new, *chunk_output, *source, *term, *relative, *mass;
+    struct attention_chunk *chunks, *chunk; /* plan->together of them; the current one */
     struct attention_fetch fetch;
     struct heed_dots_callers callers;
     struct attention_next after_keys, after_values; /* of the current chunk, where rows are few */
@@ -53,8 +57,8 @@ struct attention_block {
 
 /* Which rows and keys the block of rows [first, first + rows) of a key/value head has. */
 void heed_block_find(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows);
-/* Gives it its workspace, that of the i-th head of a task. */
-void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i);
+/* Gives it its workspace, that of the i-th head of a task; heads share the chunks, of which there are plan->together. */
+void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i, struct attention_chunk *chunks);
 /* Scales the queries of rows [from, from + rows). */
 void heed_block_load_queries(const struct attention_block *block, int64_t from, int64_t rows);
 /* Makes chunk number `index` the current one, its keys as panels. */
@@ -64,10 +68,8 @@ void heed_block_load_values(struct attention_block *block);
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
 /* The last chunk of the block's that any of these rows sees; its very last where states of all chunks are wanted. */
 int64_t heed_block_last_chunk(const struct attention_block *block, int64_t from, int rows);
-/* Their scores, ready for the softmax; kept where weights are wanted, until all chunks' maxima are known; and from there to
- * outputs, merged or kept. */
+/* Their scores, ready for the softmax; and from there to outputs, merged or kept. */
 void heed_block_score(const struct attention_block *block, int64_t from, int rows);
-void heed_block_store_scores(const struct attention_block *block, int64_t from, int rows);
 void heed_block_softmax(struct attention_block *block, float *shared, int64_t from, int rows);
 /* Whether the caller wants the work to end. */
 bool heed_block_cancelled(struct attention_block *block);
@@ -75,9 +77,9 @@ bool heed_block_cancelled(struct attention_block *block);
 /* All rows of a block of few against chunks [first, last), at most plan->together of them: all keys, then all values.  False: the
  * call was cancelled. */
 bool heed_block_attend_few(struct attention_block *block, float *shared, int64_t first, int64_t last);
-/* Their scores and outputs with the current chunk, straight from where keys are, and values. */
-void heed_block_score_thin(const struct attention_block *block, int64_t from, int rows);
-void heed_block_weight_thin(const struct attention_block *block, int rows);
+/* Their products with the current chunk's keys, straight from where these are; and from there to weights. */
+void heed_block_score_thin(const struct attention_block *block);
+void heed_block_weigh_few(const struct attention_block *block);
 /* With dots, rows of queries, keys or values are arranged for them: queries [from, from + rows), which are in `source` scaled; n
  * keys from key `at` of the chunk on, in rows, or a panel of a cache; and the chunk's values. */
 void heed_block_arrange_queries(const struct attention_block *block, int64_t from, int64_t rows);

@@ -20,8 +20,9 @@ static float *value_panel(const struct attention_block *block, int at, int64_t j
 
 void heed_block_arrange_queries(const struct attention_block *block, int64_t from, int64_t rows) {
     const struct attention_plan *plan = block->plan;
+    const struct heed_dots *dots = plan->dots ? plan->dots : plan->thin_dots;
     const int64_t head_dim = plan->request->head_dim;
-    plan->dots->load_a(block->source, HEED_F32, head_dim, rows, head_dim, block->query + from * plan->depth, plan->depth);
+    dots->load_a(block->source, HEED_F32, head_dim, rows, head_dim, block->query + from * plan->depth, plan->depth);
 }
 
 void heed_block_arrange_key_rows(const struct attention_block *block, int at, const void *rows, int n) {
@@ -30,12 +31,12 @@ void heed_block_arrange_key_rows(const struct attention_block *block, int at, co
     const int64_t head_dim = request->head_dim, ld = request->key.token_stride;
     const int in_panel = at % HEED_PANEL;
     if (in_panel == 0) {
-        dots->load_b_transposed(rows, block->chunk.key_type, ld, head_dim, n, key_panel(block, at));
+        dots->load_b_transposed(rows, block->chunk->key_type, ld, head_dim, n, key_panel(block, at));
         return;
     }
     /* Whole panels are rounded: keys before the first that are seen were never stored. */
     memset(block->source, 0, (size_t)(in_panel * head_dim) * sizeof *block->source);
-    block->kernels->widen_rows(rows, block->chunk.key_type, ld, n, head_dim, block->source + in_panel * head_dim, head_dim);
+    block->kernels->widen_rows(rows, block->chunk->key_type, ld, n, head_dim, block->source + in_panel * head_dim, head_dim);
     dots->load_b_transposed(block->source, HEED_F32, head_dim, head_dim, in_panel + n, key_panel(block, at));
 }
 
@@ -44,13 +45,13 @@ void heed_block_arrange_key_panel(const struct attention_block *block, int at, c
     const struct heed_dots *dots = block->plan->dots;
     const int in_panel = at % HEED_PANEL;
     if (width == HEED_PANEL) {
-        dots->load_b(panel, block->chunk.key_type, width, head_dim, width, key_panel(block, at));
+        dots->load_b(panel, block->chunk->key_type, width, head_dim, width, key_panel(block, at));
         return;
     }
-    if (in_panel && at <= block->chunk.begin) /* as above */
+    if (in_panel && at <= block->chunk->begin) /* as above */
         memset(block->source, 0, (size_t)(head_dim * HEED_PANEL) * sizeof *block->source);
-    block->kernels->widen_rows(panel, block->chunk.key_type, width, head_dim, width, block->source + in_panel, HEED_PANEL);
-    if (in_panel + width == HEED_PANEL || at + width >= block->chunk.end)
+    block->kernels->widen_rows(panel, block->chunk->key_type, width, head_dim, width, block->source + in_panel, HEED_PANEL);
+    if (in_panel + width == HEED_PANEL || at + width >= block->chunk->end)
         dots->load_b(block->source, HEED_F32, HEED_PANEL, head_dim, in_panel + width, key_panel(block, at));
 }
 
@@ -70,7 +71,7 @@ static const void *values_at(const struct attention_chunk *chunk, int at, int *n
 
 /* The first n values of the dot from `at` on as floats, those before `first` as zeros. */
 static void gather_values(const struct attention_block *block, int at, int first, int n) {
-    const struct attention_chunk *chunk = &block->chunk;
+    const struct attention_chunk *chunk = block->chunk;
     const int64_t value_dim = block->plan->request->value_dim;
     for (int i = 0, left; i < n; i++) {
         float *to = block->source + i * value_dim;
@@ -83,7 +84,7 @@ static void gather_values(const struct attention_block *block, int at, int first
 
 /* Values [first, last) of the chunk, in whole dots, whose others are zeros. */
 static void load_values(const struct attention_block *block, int first, int last) {
-    const struct attention_chunk *chunk = &block->chunk;
+    const struct attention_chunk *chunk = block->chunk;
     for (int at = first / HEED_DOT * HEED_DOT, n; at < last; at += n) {
         const void *rows = at < first ? NULL : values_at(chunk, at, &n);
         n = at < first ? 0 : n >= last - at ? last - at : n / HEED_DOT * HEED_DOT;
@@ -97,7 +98,7 @@ static void load_values(const struct attention_block *block, int first, int last
     }
 }
 
-void heed_block_arrange_values(const struct attention_block *block) { load_values(block, block->chunk.begin, block->chunk.end); }
+void heed_block_arrange_values(const struct attention_block *block) { load_values(block, block->chunk->begin, block->chunk->end); }
 
 /* All tiles of `rows` rows, one under the other. */
 static void multiply(const struct heed_dots *dots, struct heed_dot_tile tile, int rows) {
@@ -112,22 +113,22 @@ static void multiply(const struct heed_dots *dots, struct heed_dot_tile tile, in
 
 /* Whether tiles of scores give the maxima of keys that all their rows see: scores stay as they are, and keys begin with a tile. */
 static bool finds_maxima(const struct attention_block *block, int rows) {
-    const int begin = block->begins[0];
+    const int begin = block->chunk->begins[0];
     return block->plan->dots->finishes && !block->plan->has_passes && begin % block->plan->dots->tile_columns == 0 &&
-           block->begins[rows - 1] == begin && begin < block->ends[0];
+           block->chunk->begins[rows - 1] == begin && begin < block->chunk->ends[0];
 }
 
 /* Rows [row, end) times the keys from `at` on.  Tiles that do not see all of these are above those that do. */
 static void score_columns(const struct attention_block *block, struct heed_dot_tile *tile, int row, int end, int at, bool maxima) {
     const struct heed_dots *dots = block->plan->dots;
     int whole = row;
-    while (maxima && whole < end && block->ends[whole] < at + dots->tile_columns)
+    while (maxima && whole < end && block->chunk->ends[whole] < at + dots->tile_columns)
         whole = smaller(whole + dots->tile_rows, end);
     tile->row_max = NULL;
     multiply(dots, *tile, whole - row);
     tile->a += (whole - row) * tile->lda;
     tile->sums += (whole - row) * HEED_CHUNK;
-    tile->row_max = maxima ? block->row_max + whole * HEED_SUM_LANES : NULL;
+    tile->row_max = maxima ? block->chunk->row_max + whole * HEED_SUM_LANES : NULL;
     multiply(dots, *tile, end - whole);
 }
 
@@ -135,20 +136,20 @@ static void score_columns(const struct attention_block *block, struct heed_dot_t
 void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     const struct heed_dots *dots = plan->dots;
-    const int first = block->begins[0] / dots->tile_columns * dots->tile_columns, last = rows - 1;
+    const int first = block->chunk->begins[0] / dots->tile_columns * dots->tile_columns, last = rows - 1;
     struct heed_dot_tile tile = {.columns = dots->tile_columns,
                                  .k = round_up(plan->request->head_dim, dots->depth),
                                  .lda = plan->depth,
                                  .ldsums = HEED_CHUNK};
     const bool maxima = finds_maxima(block, rows);
-    for (int at = first, row = 0, end; at < block->ends[last]; at += dots->tile_columns) {
-        while (block->ends[smaller(row + dots->tile_rows - 1, last)] <= at)
+    for (int at = first, row = 0, end; at < block->chunk->ends[last]; at += dots->tile_columns) {
+        while (block->chunk->ends[smaller(row + dots->tile_rows - 1, last)] <= at)
             row += dots->tile_rows;
-        for (end = row; end < rows && block->begins[end] < at + dots->tile_columns;)
+        for (end = row; end < rows && block->chunk->begins[end] < at + dots->tile_columns;)
             end = smaller(end + dots->tile_rows, rows);
         tile.a = block->query + (from + row) * plan->depth;
         tile.b = key_panel(block, at) + at % HEED_PANEL;
-        tile.sums = block->scores + row * HEED_CHUNK + at;
+        tile.sums = block->chunk->scores + row * HEED_CHUNK + at;
         tile.first = at == first;
         score_columns(block, &tile, row, end, at, maxima);
     }
@@ -156,14 +157,14 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
 
 static struct heed_dot_weights dot_weights(struct attention_block *block, int rows) {
     struct heed_dot_weights weights = {.rows = {.rows = rows,
-                                                .begins = block->begins,
-                                                .ends = block->ends,
-                                                .s = block->scores,
-                                                .chunk_max = block->chunk_max,
-                                                .chunk_sum = block->chunk_sum},
-                                       .first = block->begins[0] / HEED_DOT * HEED_DOT,
-                                       .last = block->ends[rows - 1],
-                                       .scales = block->plan->value_type == HEED_I8 ? block->value_scales : NULL};
+                                                .begins = block->chunk->begins,
+                                                .ends = block->chunk->ends,
+                                                .s = block->chunk->scores,
+                                                .chunk_max = block->chunk->max,
+                                                .chunk_sum = block->chunk->sum},
+                                       .first = block->chunk->begins[0] / HEED_DOT * HEED_DOT,
+                                       .last = block->chunk->ends[rows - 1],
+                                       .scales = block->plan->value_type == HEED_I8 ? block->chunk->value_scales : NULL};
     heed_block_fetch(block, rows, weights.rows.next);
     return weights;
 }
@@ -178,7 +179,7 @@ static void multiply_values(const struct attention_block *block, int64_t from, i
     const bool apart = plan->keeps_states;
     float *sums = (apart ? block->chunk_output : block->output + from * ld) + row * ld;
     struct heed_dot_tile tile = {.k = max_i64(0, round_up(end, HEED_DOT) - first),
-                                 .a = block->scores + row * HEED_CHUNK + first / dots->elements,
+                                 .a = block->chunk->scores + row * HEED_CHUNK + first / dots->elements,
                                  .lda = HEED_CHUNK,
                                  .ldsums = ld,
                                  .keep_old = apart ? NULL : block->keep_old + row,
@@ -193,7 +194,7 @@ static void multiply_values(const struct attention_block *block, int64_t from, i
 
 /* Tiles whose rows see the same keys together, others one by one. */
 static void multiply_seen_values(const struct attention_block *block, int64_t from, int rows) {
-    const int *begins = block->begins, *ends = block->ends, last = rows - 1;
+    const int *begins = block->chunk->begins, *ends = block->chunk->ends, last = rows - 1;
     const int each = begins[0] == begins[last] && ends[0] == ends[last] ? rows : block->plan->dots->tile_rows;
     for (int i = 0, n; i < rows; i += n) {
         n = smaller(each, rows - i);
@@ -204,7 +205,7 @@ static void multiply_seen_values(const struct attention_block *block, int64_t fr
 /* Whether all values of the chunk are finite as bf16. */
 static bool values_are_finite(const struct attention_block *block) {
     const float most = 0x1.fep+127f;
-    const struct attention_chunk *chunk = &block->chunk;
+    const struct attention_chunk *chunk = block->chunk;
     const int64_t value_dim = block->plan->request->value_dim;
     for (int at = chunk->begin, n; at < chunk->end; at += n) {
         const void *rows = values_at(chunk, at, &n);
@@ -222,18 +223,18 @@ static void weight_rows_apart(const struct attention_block *block, int64_t from,
     for (int i = 0; i < rows; i++) {
         if (plan->keeps_states)
             memset(block->chunk_output + i * plan->output_ld, 0, (size_t)plan->output_ld * sizeof(float));
-        if (block->begins[i] >= block->ends[i])
+        if (block->chunk->begins[i] >= block->chunk->ends[i])
             continue;
-        load_values(block, block->begins[i], block->ends[i]);
-        multiply_values(block, from, i, 1, block->begins[i], block->ends[i]);
+        load_values(block, block->chunk->begins[i], block->chunk->ends[i]);
+        multiply_values(block, from, i, 1, block->chunk->begins[i], block->chunk->ends[i]);
     }
-    load_values(block, block->chunk.begin, block->chunk.end);
+    load_values(block, block->chunk->begin, block->chunk->end);
 }
 
 /* Whether weights of 0 leave out what rows do not see. */
 static bool hides_values(struct attention_block *block, int rows) {
-    struct attention_chunk *chunk = &block->chunk;
-    if (block->begins[rows - 1] == chunk->begin && block->ends[0] == chunk->end)
+    struct attention_chunk *chunk = block->chunk;
+    if (block->chunk->begins[rows - 1] == chunk->begin && block->chunk->ends[0] == chunk->end)
         return true;
     if (!chunk->values_checked) {
         chunk->values_finite = values_are_finite(block);
@@ -243,7 +244,7 @@ static bool hides_values(struct attention_block *block, int rows) {
 }
 
 static void multiply_weights(struct attention_block *block, int64_t from, int rows) {
-    if (block->begins[0] / HEED_DOT * HEED_DOT >= block->ends[rows - 1]) {
+    if (block->chunk->begins[0] / HEED_DOT * HEED_DOT >= block->chunk->ends[rows - 1]) {
         if (block->plan->keeps_states)
             memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
         return;
@@ -261,7 +262,7 @@ void heed_block_softmax_dots(struct attention_block *block, int64_t from, int ro
     if (finds_maxima(block, rows) && !plan->keeps_states && hides_values(block, rows)) {
         plan->dots->weigh_values(&(struct heed_dot_values){.weights = weights,
                                                            .merge = merge,
-                                                           .row_max = block->row_max,
+                                                           .row_max = block->chunk->row_max,
                                                            .columns = plan->request->value_dim,
                                                            .panel_floats = plan->value_panel,
                                                            .b = value_panel(block, weights.first, 0),

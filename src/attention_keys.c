@@ -15,7 +15,7 @@ static const void *row_of(const struct attention_block *block, const struct heed
 /* Rows into panels of 64 columns; what a panel holds before the first key seen does not matter, but pairs are made of it. */
 static void pack_key_rows(struct attention_block *block) {
     const struct heed_attention *request = block->plan->request;
-    struct attention_chunk *chunk = &block->chunk;
+    struct attention_chunk *chunk = block->chunk;
     for (int at = chunk->begin / HEED_PANEL * HEED_PANEL; at < chunk->end; at += HEED_PANEL) {
         const int from = at > chunk->begin ? at : chunk->begin, to = (int)min_i64(at + HEED_PANEL, chunk->end);
         float *panel = block->keys + at * block->plan->depth;
@@ -43,7 +43,7 @@ static void pack_key_rows(struct attention_block *block) {
 static void load_cache_keys(struct attention_block *block) {
     const struct attention_plan *plan = block->plan;
     const struct heed_attention *request = plan->request;
-    struct attention_chunk *chunk = &block->chunk;
+    struct attention_chunk *chunk = block->chunk;
     const int width = (int)plan->cache.width;
     for (int at = chunk->begin / width * width; at < chunk->end; at += width) {
         const void *panel = kv_panel(request->cache, &plan->cache, block->sequence.batch, block->kv_head,
@@ -76,7 +76,7 @@ typedef float *kv_scale(const struct heed_kv_cache *cache, const struct kv_layou
 /* Those of the keys that are seen, page by page; zeros around them, out to multiples of 16. */
 static void load_scales(const struct attention_block *block, kv_scale *scale, float *scales) {
     const struct heed_kv_cache *cache = block->plan->request->cache;
-    const struct attention_chunk *chunk = &block->chunk;
+    const struct attention_chunk *chunk = block->chunk;
     const int64_t first = block->plan->request->key_position + chunk->start;
     for (int64_t at = chunk->begin, n; at < chunk->end; at += n) {
         n = min_i64(chunk->end - at, cache->page_tokens - (first + at) % cache->page_tokens);
@@ -123,16 +123,16 @@ static void find_chunk(const struct attention_block *block, int64_t index, struc
 }
 
 void heed_block_load_keys(struct attention_block *block, int64_t index) {
-    find_chunk(block, index, &block->chunk);
-    block->chunk.key_type = block->plan->key_type;
+    find_chunk(block, index, block->chunk);
+    block->chunk->key_type = block->plan->key_type;
     if (block->plan->key_type == HEED_I8)
-        load_scales(block, kv_key_scale, block->key_scales);
+        load_scales(block, kv_key_scale, block->chunk->key_scales);
     if (block->plan->request->cache)
         load_cache_keys(block);
     else if (block->plan->pack_keys)
         pack_key_rows(block);
     else
-        block->chunk.keys[0] = row_of(block, &block->plan->request->key, block->chunk.start);
+        block->chunk->keys[0] = row_of(block, &block->plan->request->key, block->chunk->start);
 }
 
 const void *heed_block_first_key(const struct attention_block *block, int64_t index) {
@@ -170,12 +170,12 @@ const void *heed_block_first_value(const struct attention_block *block, int64_t 
 static const void *cache_value(const struct attention_block *block, int at) {
     const struct heed_attention *request = block->plan->request;
     return kv_value(request->cache, &block->plan->cache, block->sequence.batch, block->kv_head,
-                    request->key_position + block->chunk.start + at);
+                    request->key_position + block->chunk->start + at);
 }
 
 /* In as few pieces as the pages allow: one if all of the chunk that is seen lies in one page. */
 static void find_cache_values(struct attention_block *block) {
-    struct attention_chunk *chunk = &block->chunk;
+    struct attention_chunk *chunk = block->chunk;
     const int64_t page_tokens = block->plan->request->cache->page_tokens;
     const int64_t position = block->plan->request->key_position + chunk->start;
     chunk->value_ld = block->plan->cache.value_ld;
@@ -193,7 +193,7 @@ static void find_cache_values(struct attention_block *block) {
 
 /* As floats, in rows of whole lines, the rest zeros: what kernels make of it is not used, but denormals would slow them. */
 static void pack_values(struct attention_block *block) {
-    struct attention_chunk *chunk = &block->chunk;
+    struct attention_chunk *chunk = block->chunk;
     const int64_t value_dim = block->plan->request->value_dim, ld = block->plan->output_ld;
     for (int at = chunk->begin, n; at < chunk->end; at += n) {
         const int in_piece = at % chunk->piece_keys;
@@ -215,13 +215,13 @@ static void pack_values(struct attention_block *block) {
 }
 
 void heed_block_load_values(struct attention_block *block) {
-    struct attention_chunk *chunk = &block->chunk;
+    struct attention_chunk *chunk = block->chunk;
     const struct heed_input *view = &block->plan->request->value;
     chunk->value_type = block->plan->value_type;
     if (chunk->value_type == HEED_I8 && block->plan->dots) /* which multiply weights of whole dots */
-        memset(block->value_scales, 0, (size_t)round_up(chunk->end, HEED_DOT) * sizeof *block->value_scales);
+        memset(block->chunk->value_scales, 0, (size_t)round_up(chunk->end, HEED_DOT) * sizeof *block->chunk->value_scales);
     if (chunk->value_type == HEED_I8)
-        load_scales(block, kv_value_scale, block->value_scales);
+        load_scales(block, kv_value_scale, block->chunk->value_scales);
     if (block->plan->request->cache) {
         find_cache_values(block);
     } else {

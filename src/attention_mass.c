@@ -18,11 +18,11 @@ static int64_t first_row(const struct attention_plan *plan, const struct attenti
 
 static void add_rows(const struct attention_block *block, float *shared, int rows) {
     for (int i = 0; i < rows; i++) {
-        const int begin = block->begins[i], end = block->ends[i];
+        const int begin = block->chunk->begins[i], end = block->chunk->ends[i];
         const float *final = heed_block_row_max_sum(block, shared, i);
         if (begin < end)
             block->kernels->mass_row(block->mass + (block->first + i) % block->plan->group * HEED_CHUNK + begin,
-                                     block->scores + i * HEED_CHUNK + begin, end - begin, final[0], final[1]);
+                                     block->chunk->scores + i * HEED_CHUNK + begin, end - begin, final[0], final[1]);
     }
 }
 
@@ -46,6 +46,7 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
     memset(mass, 0, (size_t)(plan->group * HEED_CHUNK) * sizeof *mass);
     for (int64_t first = first_row(plan, &sequence); first < rows; first += step) {
         struct attention_block block;
+        struct attention_chunk chunks[HEED_CHUNKS_TOGETHER];
         if (heed_exec_cancelled(plan->exec))
             return false;
         heed_block_find(&block, plan, head, first, step);
@@ -53,7 +54,7 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
             continue;
         block.first_chunk = index; /* so that it opens with what this one chunk needs */
         block.last_chunk = index + 1;
-        heed_block_open(&block, shared, workspace, 0);
+        heed_block_open(&block, shared, workspace, 0, chunks);
         heed_block_load_queries(&block, 0, block.rows);
         heed_block_load_keys(&block, index);
         if (heed_block_find_ranges(&block, 0, (int)block.rows)) {

@@ -34,8 +34,8 @@ static void plan_scores(struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     const float scale = attention_scale(request);
     plan->has_terms = request->softcap != 0.0f || request->bias.data || request->alibi_slopes || request->relative.table != NULL;
-    plan->has_passes =
-        plan->has_terms || request->mask.data || request->tree.words || request->scores.data || plan->key_type == HEED_I8;
+    plan->has_passes = plan->has_terms || request->mask.data || request->tree.words || request->scores.data ||
+                       (plan->key_type == HEED_I8 && !plan->is_thin);
     plan->query_factor = plan->has_terms ? scale : scale * HEED_LOG2E;
     plan->score_factor = plan->has_terms ? HEED_LOG2E : 1.0f;
     plan->raw_factor = plan->has_terms ? 1.0f : HEED_LN2;
@@ -93,6 +93,14 @@ static void plan_dots(struct attention_plan *plan, const struct heed_dots *dots)
     plan->depth = round_up(request->head_dim, HEED_DOT) / dots->elements;
     plan->value_panel = round_up(plan->chunk_keys, HEED_DOT) * HEED_PANEL / dots->elements;
     plan->output_ld = round_up(request->value_dim, HEED_PANEL);
+}
+
+/* Caches pad rows of values to whole vectors. */
+static void plan_thin_dots(struct attention_plan *plan, const struct heed_dots *dots) {
+    if (!plan->request->cache || !dots->thin_pairs)
+        return;
+    plan->thin_dots = dots;
+    plan->depth = round_up(plan->request->head_dim, HEED_DOT) / dots->elements;
 }
 
 static int64_t rows_in_cache(const struct heed_attention *request) {
@@ -217,14 +225,16 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? together * HEED_CHUNK : 0);
     layout->scores = take(&floats, (together * held + tile_rows) * HEED_CHUNK);
     layout->row_max = take(&floats, together * held * HEED_SUM_LANES);
-    layout->chunk_max = take(&floats, held); /* kernels want room for rows rounded up to 16, which is how all of this is rounded */
-    layout->chunk_sum = take(&floats, held);
-    layout->keep_old = take(&floats, held);
+    layout->chunk_max = take(&floats, together * held);
+    layout->chunk_sum = take(&floats, together * held);
+    layout->keep_old = take(&floats, held); /* kernels want room for rows rounded up to 16, which is how all of this is rounded */
     layout->take_new = take(&floats, held);
     layout->begins = take(&floats, together * held);
     layout->ends = take(&floats, together * held);
     layout->chunk_output = take(&floats, plan->keeps_states ? (held + tile_rows) * plan->output_ld : 0);
-    layout->source = take(&floats, plan->dots ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim) : 0);
+    layout->source = take(&floats, plan->dots        ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim)
+                                   : plan->thin_dots ? rows * request->head_dim
+                                                     : 0);
     layout->term = take(&floats, plan->has_passes ? HEED_CHUNK : 0);
     layout->relative = take(&floats, workspace_product(plan->group, plan->relative_keys));
     layout->mass = take(&floats, request->mass.data ? workspace_product(plan->group, HEED_CHUNK) : 0);
@@ -289,6 +299,8 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     const struct heed_dots *dots = heed_kernels_dots(kernels, request->compute);
     if (dots && !plan->is_thin)
         plan_dots(plan, dots);
+    else if (dots)
+        plan_thin_dots(plan, dots);
     if ((plan->pairs && !plan->is_thin) || plan->dots)
         plan->pack_keys = plan->pack_values = true;
     plan_scores(plan);

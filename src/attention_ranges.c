@@ -4,14 +4,14 @@
 
 static void fill_ranges(const struct attention_block *block, int rows, int begin, int end) {
     for (int i = 0; i < rows; i++)
-        block->begins[i] = begin;
+        block->chunk->begins[i] = begin;
     for (int i = 0; i < rows; i++)
-        block->ends[i] = end;
+        block->chunk->ends[i] = end;
 }
 
 bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows) {
     const struct heed_attention *request = block->plan->request;
-    const struct attention_chunk *chunk = &block->chunk;
+    const struct attention_chunk *chunk = block->chunk;
     const int64_t group = block->plan->group, row = block->first + from, end = chunk->start + chunk->n;
     const struct attention_range first = heed_attention_range(request, &block->sequence, row / group);
     const struct attention_range last = heed_attention_range(request, &block->sequence, (row + rows - 1) / group);
@@ -22,8 +22,8 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
     struct attention_range range = first;
     int64_t token = row / group, head = row % group;
     for (int i = 0; i < rows; i++) {
-        block->begins[i] = (int)max_i64(0, min_i64(range.begin - chunk->start, chunk->n));
-        block->ends[i] = (int)max_i64(0, min_i64(range.end - chunk->start, chunk->n));
+        block->chunk->begins[i] = (int)max_i64(0, min_i64(range.begin - chunk->start, chunk->n));
+        block->chunk->ends[i] = (int)max_i64(0, min_i64(range.end - chunk->start, chunk->n));
         if (++head == group) {
             head = 0;
             range = heed_attention_range(request, &block->sequence, ++token);

@@ -28,7 +28,7 @@ static void add_bias(const struct score_row *r) {
 static void add_alibi(const struct score_row *r) {
     const int64_t position = r->token + r->block->sequence.offset;
     const float slope = r->block->plan->request->alibi_slopes[r->head];
-    r->block->kernels->alibi_row(r->s, r->n, slope, (float)(position - r->block->chunk.start), r->begin);
+    r->block->kernels->alibi_row(r->s, r->n, slope, (float)(position - r->block->chunk->start), r->begin);
 }
 
 static void add_relative(const struct score_row *r) {
@@ -71,19 +71,19 @@ static void store_scores(const struct score_row *r, enum heed_score_stage stage,
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i) {
     const struct attention_plan *plan = block->plan;
     const struct heed_attention *request = plan->request;
-    const int begin = block->begins[i], end = block->ends[i];
-    float *scores = block->scores + i * HEED_CHUNK;
+    const int begin = block->chunk->begins[i], end = block->chunk->ends[i];
+    float *scores = block->chunk->scores + i * HEED_CHUNK;
     const struct attention_row of_head = heed_block_row(block, row);
     const struct score_row r = {.block = block,
                                 .row = row,
                                 .token = of_head.token,
                                 .head = of_head.head,
-                                .key = block->chunk.start + begin,
+                                .key = block->chunk->start + begin,
                                 .begin = begin,
                                 .n = end - begin,
                                 .s = scores + begin};
     if (plan->key_type == HEED_I8)
-        block->kernels->scale_row(r.s, r.n, block->key_scales + begin);
+        block->kernels->scale_row(r.s, r.n, block->chunk->key_scales + begin);
     store_scores(&r, HEED_SCORES_RAW, plan->raw_factor);
     if (request->softcap != 0.0f)
         plan->machine->softcap_row(r.s, r.n, request->softcap);
@@ -99,7 +99,7 @@ void heed_block_pass_scores(const struct attention_block *block, int64_t row, in
     if (request->tree.words)
         hide_by_tree(&r);
     store_scores(&r, HEED_SCORES_BIASED, plan->raw_factor);
-    block->kernels->seal_row(scores, begin, end, plan->score_factor, block->row_max + i * HEED_SUM_LANES);
+    block->kernels->seal_row(scores, begin, end, plan->score_factor, NULL, block->chunk->row_max + i * HEED_SUM_LANES);
 }
 
 /* Which of `steps` buckets that share the distances up to `most` in logarithmic steps, `exact` being the first, a distance has. The

@@ -38,10 +38,10 @@ static void store_state(const struct attention_block *block, int64_t row, int64_
 void heed_block_keep_states(const struct attention_block *block, float *shared, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
     const struct attention_layout *layout = &plan->layout;
-    const int64_t index = block->chunk.start / HEED_CHUNK, ld = plan->output_ld;
+    const int64_t index = block->chunk->start / HEED_CHUNK, ld = plan->output_ld;
     if (plan->splits > 1) {
-        memcpy(shared + layout->state_max + state_row(block, index) + from, block->chunk_max, (size_t)rows * sizeof(float));
-        memcpy(shared + layout->state_sum + state_row(block, index) + from, block->chunk_sum, (size_t)rows * sizeof(float));
+        memcpy(shared + layout->state_max + state_row(block, index) + from, block->chunk->max, (size_t)rows * sizeof(float));
+        memcpy(shared + layout->state_sum + state_row(block, index) + from, block->chunk->sum, (size_t)rows * sizeof(float));
         memcpy(shared + layout->state_output + state_output(block, index) + from * ld, block->chunk_output,
                (size_t)(rows * ld) * sizeof(float));
     }
@@ -51,7 +51,7 @@ void heed_block_keep_states(const struct attention_block *block, float *shared, 
             block->kernels->merge_row(block->output + (from + i) * ld, output, plan->request->value_dim, block->keep_old[i],
                                       block->take_new[i]);
         if (plan->request->states.output.data)
-            store_state(block, from + i, index, output, block->chunk_max[i], block->chunk_sum[i]);
+            store_state(block, from + i, index, output, block->chunk->max[i], block->chunk->sum[i]);
     }
 }
 

@@ -13,7 +13,6 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
     if (!heed_block_find_ranges(block, from, rows) && plan->splits == 1 && !plan->request->states.output.data)
         return;
     heed_block_score(block, from, rows);
-    heed_block_store_scores(block, from, rows);
     heed_block_softmax(block, shared, from, rows);
 }
 
@@ -161,11 +160,12 @@ static int find_blocks(const struct attention_plan *plan, int64_t task, struct a
 
 bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
     struct attention_block blocks[HEED_HEADS_BESIDE], then;
+    struct attention_chunk chunks[HEED_CHUNKS_TOGETHER];
     struct block_group group = {blocks, find_blocks(plan, task, blocks, HEED_HEADS_BESIDE), NULL};
     if (blocks->rows <= 0)
         return true;
     for (int i = 0; i < group.count; i++)
-        heed_block_open(&blocks[i], shared, workspace, i);
+        heed_block_open(&blocks[i], shared, workspace, i, chunks);
     if (plan->splits > 1)
         return run_split(&group, task % plan->splits, shared);
     if (task + plan->workers < plan->tasks) { /* workers take turns, more or less */

@@ -194,8 +194,9 @@ struct heed_softmax_values {
  * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
  * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
  * pairs: a is pairs, along rows, of p, of which an odd k's last odd one may be anything; so are elements of b taken, not rounded:
- * they must be bf16 as they are.  words: b is a
- * panel of bf16 as heed_gemm_pack_b has it; nothing continues.  far: b is beyond L2.  fetch_once: what is ahead goes into L1 alone
+ * they must be bf16 as they are.  a_words: a is rows as load_a of the table's dots of pairs has them, which must have thin_pairs;
+ * b is in whole vectors of columns, of bf16 or bytes.  words: b is a panel of bf16 as heed_gemm_pack_b has it; nothing continues.
+ *  far: b is beyond L2.  fetch_once: what is ahead goes into L1 alone
  * where that is quicker, which HEED_TRAIT_FETCHES_ONCE says. */
 struct heed_thin_product {
     int rows, columns;
@@ -208,7 +209,7 @@ struct heed_thin_product {
     float *c;
     int64_t ldc;
     int skipped;
-    bool pairs, words, continues, far, exact, fetch_once;
+    bool pairs, a_words, words, continues, far, exact, fetch_once;
     const void *next;
     int64_t next_step;
 };
@@ -333,12 +334,13 @@ struct heed_dot_tile {
 };
 
 /* As heed_exp_rows, but pairs are not used, and row_max may be NULL: then any number may stand around the keys that a row sees, out
- * to multiples of HEED_DOT; else -inf does.  Weights, times scales[j] where there are any, become rows of a in the place of s, with
- * zeros for the other keys from `first`, a multiple of HEED_DOT, up to `last`, and on to the next multiple. */
+ * to multiples of HEED_DOT, and scores are times key_scales[j] where there are any, read as far; else -inf stands there.  Weights,
+ * times scales[j] where there are any, become rows of a in the place of s, with zeros for the other keys from `first`, a multiple
+ * of HEED_DOT, up to `last`, and on to the next multiple. */
 struct heed_dot_weights {
     struct heed_exp_rows rows;
     int first, last;
-    const float *scales;
+    const float *key_scales, *scales;
 };
 
 /* weigh, then merge_rows, then the products of these weights and of values, merged into o, all rows and `columns` columns of it:
@@ -470,9 +472,10 @@ struct heed_kernels {
     void (*alibi_row)(float *x, int64_t n, float slope, float distance, int first);
     /* x[i] = -inf where mask[i] is 0 */
     void (*hide_row)(float *x, int64_t n, const uint8_t *mask);
-    /* What score_panel leaves undone for a row of scores with terms: s[j] *= factor for begin <= j < end, -inf around them out to
-     * multiples of 16, lane-wise maxima to row_max[0..15].  0 <= begin < end <= HEED_CHUNK. */
-    void (*seal_row)(float *s, int begin, int end, float factor, float *row_max);
+    /* What score_panel leaves undone for a row of scores with terms: s[j] = s[j] * scales[j], unless scales is NULL, * factor for
+     * begin <= j < end, -inf around them out to multiples of 16, where scales are read, too; lane-wise maxima to row_max[0..15].
+     * 0 <= begin < end <= HEED_CHUNK. */
+    void (*seal_row)(float *s, int begin, int end, float factor, const float *scales, float *row_max);
     /* o[i] = fma(o[i], keep_old, x[i] * take_new); o is readable and writable up to whole vectors. */
     void (*merge_row)(float *o, const float *x, int64_t n, float keep_old, float take_new);
     /* y[i] += exp2(z[i] - max) * (1 / sum); NaN if sum is NaN, nothing if it is 0. */

@@ -1,9 +1,10 @@
 /* What tiles of dots make of their sums, of every usable table: the same as finish_products of the scalar table makes of sums that
  * are left alone.  Some tables finish a tile's sums beside the next tile's products, in one place for all of them; those of pairs
- * round while sums are in registers. */
+ * round while sums are in registers.  And what weights of dots are where scores have scales. */
 #include "dispatch.h"
 #include "kernels_common.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,7 +182,68 @@ START_TEST(test_tiles_that_round) {
 }
 END_TEST
 
+/* --- Scales of keys --- */
+
+enum { WEIGHED_ROWS = 9 };
+
+static void weigh_scores(const struct heed_dots *dots, const struct heed_dot_weights *given, float *scores, const float *key_scales,
+                         float *max, float *sum) {
+    struct heed_dot_weights weights = *given;
+    weights.rows.s = scores;
+    weights.rows.chunk_max = max;
+    weights.rows.chunk_sum = sum;
+    weights.key_scales = key_scales;
+    dots->weigh(&weights);
+}
+
+/* The same as scores that were scaled before; anything may stand around the keys that rows see. */
+static void check_key_scales(const struct heed_kernels *table, const struct heed_dots *dots, struct rng *rng) {
+    const enum fill mode = any_fill(rng);
+    const int rows = (int)rng_range(rng, 1, WEIGHED_ROWS), begin = (int)rng_range(rng, 0, HEED_CHUNK - 1);
+    const int end = (int)rng_range(rng, begin + 1, HEED_CHUNK), n = rows * HEED_CHUNK;
+    int begins[WEIGHED_ROWS], ends[WEIGHED_ROWS];
+    float got_max[WEIGHED_ROWS], want_max[WEIGHED_ROWS], got_sum[WEIGHED_ROWS], want_sum[WEIGHED_ROWS];
+    float *got = new_filled(rng, mode, n), *want = new_floats(n), *scales = new_filled(rng, any_fill(rng), HEED_CHUNK);
+    memcpy(want, got, (size_t)n * sizeof *want);
+    const struct flushing before = flush_begin();
+    for (int i = 0; i < rows; i++) {
+        begins[i] = begin;
+        ends[i] = end;
+        scalar_kernels()->scale_row(want + i * HEED_CHUNK + begin, end - begin, scales + begin);
+    }
+    const struct heed_dot_weights given = {
+        .rows = {.rows = rows, .begins = begins, .ends = ends}, .first = begin / HEED_DOT * HEED_DOT, .last = end};
+    describe("weigh", table->name, "%d rows, keys %d-%d with scales, %s", rows, begin, end, fill_name(mode));
+    weigh_scores(dots, &given, got, scales, got_max, got_sum);
+    weigh_scores(dots, &given, want, NULL, want_max, want_sum);
+    flush_end(before);
+    for (int i = 0; i < rows; i++) {
+        const int64_t floats = ((int)round_up(end, HEED_DOT) - given.first) / dots->elements;
+        const float *of_got = got + i * HEED_CHUNK + given.first / dots->elements, *of_want = want + (of_got - got);
+        must(compare(ANY_NAN, got_sum + i, want_sum + i, 1, 1));
+        if (isnan(want_sum[i]))
+            continue;
+        must(compare(SAME_NUMBER, got_max + i, want_max + i, 1, 1));
+        ck_assert_msg(memcmp(of_got, of_want, (size_t)floats * sizeof *got) == 0, "%s: other weights", table->name);
+    }
+    free(got);
+    free(want);
+    free(scales);
+}
+
+START_TEST(test_key_scales) {
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("key_scales", 0);
+    for (int64_t repeat = 0; repeat < test_count(300); repeat++) {
+        check_key_scales(table, heed_kernels_dots(table, HEED_COMPUTE_BF16_AMX), &rng);
+        if (table->pairs)
+            check_key_scales(table, table->pairs, &rng);
+    }
+}
+END_TEST
+
 void add_dot_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_dots_that_finish, 0, tables);
     tcase_add_loop_test(tests, test_tiles_that_round, 0, tables);
+    tcase_add_loop_test(tests, test_key_scales, 0, tables);
 }

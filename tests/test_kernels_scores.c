@@ -182,36 +182,44 @@ START_TEST(test_softcap_row) {
 }
 END_TEST
 
-/* s is accessible from the first to the last of its whole 16 only; it holds anything around begin ... end, which ends as -inf. */
+/* s and scales are accessible from the first to the last of their whole 16 only; they hold anything around begin ... end, where s
+ * ends as -inf. */
 static void check_seal_row(const struct heed_kernels *table, struct rng *rng) {
     static const float factors[] = {1, 0x1.715476p+0f, 0, -1};
     const enum fill mode = any_fill(rng), around = any_fill(rng);
     const int begin = (int)rng_range(rng, 0, HEED_CHUNK - 1), end = (int)rng_range(rng, begin + 1, HEED_CHUNK);
     const int from = begin / HEED_SUM_LANES * HEED_SUM_LANES, n = (int)round_up(end, HEED_SUM_LANES) - from;
     const float factor = factors[rng_range(rng, 0, 3)];
-    float *s = new_filled(rng, around, n), *got = new_floats(n), *want = new_floats(n), lanes[HEED_SUM_LANES];
+    const bool scaled = rng_range(rng, 0, 1);
+    float *s = new_filled(rng, around, n), *scales = new_filled(rng, around, n), *got = new_floats(n), *want = new_floats(n),
+          lanes[HEED_SUM_LANES];
     bool has_nan = false;
     fill(rng, mode, s + (begin - from), end - begin);
+    fill(rng, mode, scales + (begin - from), end - begin);
     for (int j = 0; j < n; j++) {
-        want[j] = from + j >= begin && from + j < end ? s[j] * factor : -INFINITY;
+        const float x = scaled ? s[j] * scales[j] : s[j];
+        want[j] = from + j >= begin && from + j < end ? x * factor : -INFINITY;
         has_nan |= isnan(want[j]);
     }
     struct tensor row = matrix(1, n, n, any_placement(rng), NULL);
     struct tensor row_max = matrix(1, table->lanes, table->lanes, any_placement(rng), NULL);
+    struct tensor factors_of_keys = matrix(1, n, n, any_placement(rng), NULL);
     tensor_put(&row, s);
-    describe("seal_row", table->name, "keys %d-%d, factor %g, %s among %s", begin, end, (double)factor, fill_name(mode),
-             fill_name(around));
-    table->seal_row(row.data - from, begin, end, factor, row_max.data);
+    tensor_put(&factors_of_keys, scales);
+    describe("seal_row", table->name, "keys %d-%d, factor %g%s, %s among %s", begin, end, (double)factor,
+             scaled ? " and scales" : "", fill_name(mode), fill_name(around));
+    table->seal_row(row.data - from, begin, end, factor, scaled ? factors_of_keys.data - from : NULL, row_max.data);
     must(tensor_take(&row, got));
     must(tensor_take(&row_max, lanes));
     must(compare(ANY_NAN, got, want, 1, n));
     const float got_max = max_of(lanes, table->lanes, 1), want_max = max_of(want, n, 1);
     if (!has_nan)
         must(compare(SAME_NUMBER, &got_max, &want_max, 1, 1));
-    float *const all[] = {s, got, want};
+    float *const all[] = {s, scales, got, want};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     tensor_free(&row);
+    tensor_free(&factors_of_keys);
     tensor_free(&row_max);
 }
 

@@ -11,7 +11,7 @@ enum { MOST_ROWS = 30 /* more than are multiplied at a time */, MOST_COLUMNS = 2
 
 struct pairs_case {
     enum heed_type type; /* of b */
-    bool transposed, by_dots, continues;
+    bool transposed, by_dots, a_words, continues;
     int rows, columns;
     int64_t k, ldb, width; /* width: columns rounded up to whole vectors */
     float *a, *b, *c;      /* b: [k][width] */
@@ -35,6 +35,9 @@ static void choose(struct pairs_case *t, const struct heed_kernels *table, struc
         t->columns = (int)rng_range(rng, 1, 5) * HEED_SUM_LANES;
         t->k = rng_range(rng, 1, 9) * HEED_DOT;
     }
+    t->a_words = !t->transposed && table->pairs && table->pairs->thin_pairs && rng_range(rng, 0, 1);
+    if (t->a_words)
+        t->columns = (int)rng_range(rng, 1, 9) * HEED_SUM_LANES;
     t->ldb = (t->transposed ? t->k : t->columns) + rng_range(rng, 0, 1) * rng_range(rng, 0, 20);
     if (t->k == 1 && !t->transposed && rng_range(rng, 0, 1))
         t->ldb = INT64_MAX / 3; /* there is no other row */
@@ -46,9 +49,9 @@ static void choose(struct pairs_case *t, const struct heed_kernels *table, struc
         t->b[i] = (float)rng_range(rng, -128, 127);
     round_floats(HEED_BF16, t->b, t->k * t->width);
     describe(t->transposed ? "thin_product_transposed" : "thin_product", table->name,
-             "pairs, %s, %d x %d, k %lld, ldb %lld, %s%s, %s", t->type == HEED_I8 ? "i8" : "bf16", t->rows, t->columns,
+             "pairs, %s, %d x %d, k %lld, ldb %lld, %s%s%s, %s", t->type == HEED_I8 ? "i8" : "bf16", t->rows, t->columns,
              (long long)t->k, (long long)t->ldb, t->continues ? "continued" : "from 0", t->by_dots ? ", by dots" : "",
-             fill_name(mode));
+             t->a_words ? ", a in words" : "", fill_name(mode));
 }
 
 static int64_t elements_of_b(const struct pairs_case *t) {
@@ -74,7 +77,7 @@ static void *store_b(const struct pairs_case *t, const struct buffer *memory, en
 
 /* c, in place. */
 static void multiply(const struct heed_kernels *table, const struct pairs_case *t, struct heed_thin_product product, float *c) {
-    const struct heed_dots *dots = product.type != HEED_F32 && t->by_dots ? table->pairs : NULL;
+    const struct heed_dots *dots = product.type != HEED_F32 && (t->by_dots || t->a_words) ? table->pairs : NULL;
     const int64_t lda = dots ? round_up(t->k, HEED_DOT) / dots->elements : round_up(t->k, 2);
     float *a = new_floats(t->rows * lda);
     const struct flushing before = flush_begin();
@@ -87,7 +90,8 @@ static void multiply(const struct heed_kernels *table, const struct pairs_case *
     product.a = a;
     product.lda = lda;
     product.c = c;
-    if (dots)
+    product.a_words = dots && t->a_words;
+    if (dots && t->by_dots)
         dots->thin_product_transposed(&product);
     else
         (t->transposed && product.type != HEED_F32 ? table->thin_product_transposed : table->thin_product)(&product);

@@ -139,9 +139,13 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
     thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once);
-        pair_words_of_a(window.a, window.lda, product->rows, window.k, words, PAIRS_LD);
-        window.a = words;
-        window.lda = PAIRS_LD;
+        if (product->a_words) {
+            window.a = product->a + row / 2;
+        } else {
+            pair_words_of_a(window.a, window.lda, product->rows, window.k, words, PAIRS_LD);
+            window.a = words;
+            window.lda = PAIRS_LD;
+        }
         thin_tiles(product->type == HEED_I8 ? of_i8 : of_bf16, &split, &window);
     }
 }

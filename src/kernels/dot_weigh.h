@@ -8,18 +8,20 @@
 
 enum { DOT_VECTORS = HEED_DOT / VF_LANES };
 
-/* The largest of s[begin ... end - 1]; around these -inf, out to multiples of HEED_DOT.  Masks cost more than all the rest. */
-INLINE float dot_hide(float *s, int begin, int end) {
+/* The largest of s[begin ... end - 1], times scales if there are any; around these -inf, out to multiples of HEED_DOT.  Masks cost
+ * more than all the rest. */
+INLINE float dot_hide(const bool scaled, float *s, int begin, int end, const float *scales) {
     const vf hidden = v_set1(-INFINITY);
     vf max[SUM_VECTORS];
     UNROLL for (int v = 0; v < SUM_VECTORS; v++) max[v] = hidden;
     NO_UNROLL for (int j = begin / HEED_DOT * HEED_DOT; j < end; j += HEED_DOT) UNROLL for (int v = 0; v < DOT_VECTORS; v++) {
         const int at = j + v * VF_LANES;
-        vf z = v_load(s + at);
-        if (j < begin || j + HEED_DOT > end) {
+        const bool part = j < begin || j + HEED_DOT > end;
+        vf z = scaled ? v_mul(v_load(s + at), v_load(scales + at)) : v_load(s + at);
+        if (part)
             z = v_keep_first(hidden, begin - at, v_keep_first(z, end - at, hidden));
+        if (scaled || part)
             v_store(s + at, z);
-        }
         max[v % SUM_VECTORS] = v_max(z, max[v % SUM_VECTORS]);
     }
     UNROLL for (int v = 1; v < SUM_VECTORS; v++) max[0] = v_max(max[v], max[0]);
@@ -51,11 +53,15 @@ INLINE void dot_clear(float *s, int from, int to) {
 }
 
 /* The maximum of row i, around whose keys scores are hidden. */
-INLINE float dot_max(const struct heed_exp_rows *block, int i) {
-    if (block->begins[i] >= block->ends[i])
+INLINE float dot_max(const struct heed_dot_weights *weights, int i) {
+    const struct heed_exp_rows *block = &weights->rows;
+    const int begin = block->begins[i], end = block->ends[i];
+    float *s = block->s + i * HEED_CHUNK;
+    if (begin >= end)
         return -INFINITY;
-    return block->row_max ? v_hmax(v_load(block->row_max + i * HEED_SUM_LANES))
-                          : dot_hide(block->s + i * HEED_CHUNK, block->begins[i], block->ends[i]);
+    if (block->row_max)
+        return v_hmax(v_load(block->row_max + i * HEED_SUM_LANES));
+    return weights->key_scales ? dot_hide(true, s, begin, end, weights->key_scales) : dot_hide(false, s, begin, end, NULL);
 }
 
 /* A row's maximum is found beside the exponentials of the row before, which would else wait for the latency of it. */
@@ -64,13 +70,13 @@ static void dot_weigh(const struct heed_dot_weights *weights) {
     const int *begins = block->begins, *ends = block->ends;
     const int first = weights->first, last = (weights->last + HEED_DOT - 1) / HEED_DOT * HEED_DOT;
     const unsigned mode = v_flush_begin();
-    float next = dot_max(block, 0);
+    float next = dot_max(weights, 0);
     for (int i = 0; i < block->rows; i++) {
         const bool any = begins[i] < ends[i];
         const float max = block->chunk_max[i] = next;
         float *s = block->s + i * HEED_CHUNK;
         if (i + 1 < block->rows)
-            next = dot_max(block, i + 1);
+            next = dot_max(weights, i + 1);
         exp_fetch(block, i);
         block->chunk_sum[i] = !any              ? 0.0f
                               : weights->scales ? dot_weigh_row(true, s, begins[i], ends[i], max, weights->scales)

@@ -17,8 +17,11 @@ static void add_row(float *x, int64_t n, const float *y) {
     }
 }
 
+/* Whole vectors without masks: 0.4 of the time. */
 static void scale_row(float *x, int64_t n, const float *y) {
-    for (int64_t i = 0; i < n; i += VF_LANES)
+    int64_t i = 0;
+    NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(x + i, v_mul(v_load(x + i), v_load(y + i)));
+    if (i < n)
         v_store_n(x + i, v_mul(v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
 }
 
@@ -37,14 +40,15 @@ static void hide_row(float *x, int64_t n, const uint8_t *mask) {
         v_store_n(x + i, v_hide(v_load_n(x + i, n - i), mask + i, n - i), n - i);
 }
 
-static void seal_row(float *s, int begin, int end, float factor, float *row_max) {
+INLINE void seal_row_of(const bool scaled, float *s, int begin, int end, float factor, const float *scales, float *row_max) {
     const vf hidden = v_set1(-INFINITY);
     vf max[SUM_VECTORS];
     UNROLL for (int v = 0; v < SUM_VECTORS; v++) max[v] = hidden;
     NO_UNROLL for (int j = begin / HEED_SUM_LANES * HEED_SUM_LANES; j < end; j += HEED_SUM_LANES)
         UNROLL for (int v = 0; v < SUM_VECTORS; v++) {
         const int at = j + v * VF_LANES;
-        vf z = v_mul(v_load(s + at), v_set1(factor));
+        const vf x = scaled ? v_mul(v_load(s + at), v_load(scales + at)) : v_load(s + at);
+        vf z = v_mul(x, v_set1(factor));
         if (at < begin || at + VF_LANES > end) /* masks cost more than all the rest */
             z = v_keep_first(hidden, begin - at, v_keep_first(z, end - at, hidden));
         v_store(s + at, z);
@@ -52,6 +56,13 @@ static void seal_row(float *s, int begin, int end, float factor, float *row_max)
     }
     UNROLL for (int v = 1; v < SUM_VECTORS; v++) max[0] = v_max(max[v], max[0]);
     v_store(row_max, max[0]); /* as score_panel: one vector */
+}
+
+static void seal_row(float *s, int begin, int end, float factor, const float *scales, float *row_max) {
+    if (scales)
+        seal_row_of(true, s, begin, end, factor, scales, row_max);
+    else
+        seal_row_of(false, s, begin, end, factor, NULL, row_max);
 }
 
 static void merge_row(float *o, const float *x, int64_t n, float keep_old, float take_new) {
