@@ -191,8 +191,8 @@ static void i8_panel(const struct heed_i8_product *product) {
 }
 
 /* c of some rows and VF_LANES columns, `step` bytes apart. */
-INLINE void i8_columns_body(const enum heed_type type, const int rows, const struct heed_i8_product *product, const char *column,
-                            int64_t step, float *c) {
+INLINE void i8_columns_body(const enum heed_type type, const int rows, const bool once, const struct heed_i8_product *product,
+                            const char *column, int64_t step, float *c) {
     const struct heed_i8_block *a = product->a;
     uintptr_t next = (uintptr_t)column + (uintptr_t)(VF_LANES * step);
     vf chain[I8_ROWS];
@@ -200,7 +200,7 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const str
     NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, a++, column += block_bytes(type)) {
         vi sums[I8_ROWS];
         const struct block_columns at = block_columns_at(column, step);
-        next = fetch_next_columns(next, VF_LANES * block_bytes(type));
+        next = fetch_next_columns(once, next, VF_LANES * block_bytes(type));
         UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_start(type, a + i * product->lda);
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf words[VF_PIECE];
@@ -221,34 +221,38 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const str
 
 /* All of them, the last ones again where whole vectors of columns leave less than one.  Where there are fewer altogether, each is
  * taken for all lanes, of which the first is right. */
-INLINE void i8_all_columns(const enum heed_type type, const int rows, const struct heed_i8_product *product) {
+INLINE void i8_all_columns(const enum heed_type type, const int rows, const bool once, const struct heed_i8_product *product) {
     const int columns = product->columns, each = columns < VF_LANES ? 1 : VF_LANES;
     const int64_t step = columns < VF_LANES ? 0 : type_span(type, product->ldb);
     for (int done = 0; done < columns; done += each) {
         const int j = smaller(done, columns - each);
-        i8_columns_body(type, rows, product, type_at(type, product->b, j * product->ldb), step, product->c + j);
+        i8_columns_body(type, rows, once, product, type_at(type, product->b, j * product->ldb), step, product->c + j);
     }
 }
 
-#define I8_COLUMNS(name, type, rows)                                                                                               \
-    NOINLINE void name##_##rows(const struct heed_i8_product *product) { i8_all_columns(type, rows, product); }
-I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, 1)
-I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, 2)
-I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, 3)
-I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, 4)
-I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 1)
-I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 2)
-I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 3)
-I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, 4)
+/* once: of 16 columns.  Asked at run time, for each block, it costs what it gains. */
+#define I8_COLUMNS_SHAPE(name, type, rows, once)                                                                                   \
+    NOINLINE void name##_##rows(const struct heed_i8_product *product) {                                                           \
+        i8_all_columns(type, rows, once &&VF_LANES == HEED_LINE, product);                                                         \
+    }
+#define I8_COLUMNS(name, type, once)                                                                                               \
+    I8_COLUMNS_SHAPE(name, type, 1, once)                                                                                          \
+    I8_COLUMNS_SHAPE(name, type, 2, once) I8_COLUMNS_SHAPE(name, type, 3, once) I8_COLUMNS_SHAPE(name, type, 4, once)
+#define I8_COLUMNS_NAMES(name)                                                                                                     \
+    { name##_1, name##_2, name##_3, name##_4 }
+I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, false)
+I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, false)
+I8_COLUMNS(i8_columns_q8_0_once, HEED_Q8_0, true)
+I8_COLUMNS(i8_columns_q4_0_once, HEED_Q4_0, true)
 
 static void i8_columns(const struct heed_i8_product *whole) {
-    static void (*const shapes[2][I8_ROWS])(const struct heed_i8_product *) = {
-        {i8_columns_q8_0_1, i8_columns_q8_0_2, i8_columns_q8_0_3, i8_columns_q8_0_4},
-        {i8_columns_q4_0_1, i8_columns_q4_0_2, i8_columns_q4_0_3, i8_columns_q4_0_4}};
+    static void (*const shapes[2][2][I8_ROWS])(const struct heed_i8_product *) = {
+        {I8_COLUMNS_NAMES(i8_columns_q8_0), I8_COLUMNS_NAMES(i8_columns_q8_0_once)},
+        {I8_COLUMNS_NAMES(i8_columns_q4_0), I8_COLUMNS_NAMES(i8_columns_q4_0_once)}};
     struct heed_i8_product product = *whole;
     for (int rows = whole->rows; rows > 0; rows -= product.rows) {
         product.rows = i8_part(rows);
-        shapes[product.type == HEED_Q4_0][product.rows - 1](&product);
+        shapes[product.type == HEED_Q4_0][product.fetch_once][product.rows - 1](&product);
         product.a += product.rows * product.lda;
         product.c += product.rows * HEED_PANEL;
     }

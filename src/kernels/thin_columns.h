@@ -61,7 +61,7 @@ INLINE void columns_body(const enum heed_type type, const int rows, const int ve
             columns.at[v] = block_columns_at(first, step);
             columns.scale[v] = widen_scales(v_load_half_apart(first, step));
         }
-        next = fetch_next_columns(next, vectors * VF_LANES * block_bytes(type));
+        next = fetch_next_columns(false, next, vectors * VF_LANES * block_bytes(type));
         columns_block(type, rows, vectors, chains, &a, &columns);
         tile_rows_advance(rows, &a, TYPE_BLOCK);
     }
