@@ -91,7 +91,7 @@ struct attention_plan {
     float score_factor;                 /* log2(e) if terms follow, else 1 */
     float raw_factor;                   /* makes a score of q' k^T natural again: 1, or ln 2 */
     bool has_terms;                     /* softcap, bias, alibi or relative: scores are natural until sealed */
-    bool has_passes;                    /* rows of scores need a pass before the softmax, other than few rows have anyway */
+    bool has_passes;                    /* rows of scores need a pass before the softmax; few rows are scaled without one */
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
     bool is_thin;                       /* few rows, all of a head in one block */
     bool fetch_once;                    /* HEED_TRAIT_FETCHES_ONCE */

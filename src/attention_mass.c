@@ -46,7 +46,7 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
     memset(mass, 0, (size_t)(plan->group * HEED_CHUNK) * sizeof *mass);
     for (int64_t first = first_row(plan, &sequence); first < rows; first += step) {
         struct attention_block block;
-        struct attention_chunk chunks[HEED_CHUNKS_TOGETHER];
+        struct attention_chunk block_chunks[HEED_CHUNKS_TOGETHER];
         if (heed_exec_cancelled(plan->exec))
             return false;
         heed_block_find(&block, plan, head, first, step);
@@ -54,7 +54,7 @@ bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float 
             continue;
         block.first_chunk = index; /* so that it opens with what this one chunk needs */
         block.last_chunk = index + 1;
-        heed_block_open(&block, shared, workspace, 0, chunks);
+        heed_block_open(&block, shared, workspace, 0, block_chunks);
         heed_block_load_queries(&block, 0, block.rows);
         heed_block_load_keys(&block, index);
         if (heed_block_find_ranges(&block, 0, (int)block.rows)) {

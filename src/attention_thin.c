@@ -77,16 +77,14 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
     for (int at = from, n; at < to; at += n) {
         const int piece = at / chunk->piece_keys, in_piece = at % chunk->piece_keys;
         const bool half = block->plan->pairs && at % 2; /* the odd key of a pair alone; the weight is in the place of the other */
+        const int weight = chunk->dots ? at / 2 : half ? at - 1 : at; /* in floats; dots begin with whole pairs */
         n = half ? 1 : smaller(chunk->piece_keys - in_piece, to - at);
         const struct attention_next after = at + n < to ? value_at(block, chunk, at + n) : next;
         block->kernels->thin_product(&(struct heed_thin_product){
             .rows = rows,
             .columns = (int)columns,
             .k = n,
-            .a = chunk->scores + i * HEED_CHUNK +
-                 (chunk->dots ? at / 2
-                  : half      ? at - 1
-                              : at),
+            .a = chunk->scores + i * HEED_CHUNK + weight,
             .a_words = chunk->dots,
             .lda = HEED_CHUNK,
             .b = type_at(chunk->value_type, chunk->values[piece], in_piece * chunk->value_ld),
