@@ -135,19 +135,18 @@ static void score_panels(const struct attention_block *block, int64_t from, int 
                                      .query = block->query + from * depth,
                                      .ldq = depth,
                                      .ldk = chunk->key_width,
-                                     .begins = block->chunk->begins,
-                                     .ends = block->chunk->ends,
-                                     .s = block->chunk->scores,
-                                     .row_max = block->chunk->row_max};
-    for (int number = block->chunk->begins[0] / chunk->key_width; number * chunk->key_width < block->chunk->ends[rows - 1];
-         number++) {
+                                     .begins = chunk->begins,
+                                     .ends = chunk->ends,
+                                     .s = chunk->scores,
+                                     .row_max = chunk->row_max};
+    for (int number = chunk->begins[0] / chunk->key_width; number * chunk->key_width < chunk->ends[rows - 1]; number++) {
         panel.key = number * chunk->key_width;
         panel.keys = chunk->keys[number];
         block->kernels->score_panel(&panel);
     }
 }
 
-/* Those of a block of few have not been looked at yet. */
+/* What is left to do with a row of products: of few rows, too, what panels of scores do in registers. */
 static void pass_row(const struct attention_block *block, int64_t row, int i) {
     const struct attention_chunk *chunk = block->chunk;
     if (chunk->begins[i] >= chunk->ends[i])
@@ -250,9 +249,9 @@ static struct heed_value_rows value_rows(const struct attention_block *block, in
     return (struct heed_value_rows){
         .rows = rows,
         .columns = block->plan->request->value_dim,
-        .begins = block->chunk->begins,
-        .ends = block->chunk->ends,
-        .p = block->chunk->scores,
+        .begins = chunk->begins,
+        .ends = chunk->ends,
+        .p = chunk->scores,
         .values = chunk->values,
         .piece_keys = chunk->piece_keys,
         .ldv = chunk->value_ld,

@@ -234,7 +234,7 @@ static void weight_rows_apart(const struct attention_block *block, int64_t from,
 /* Whether weights of 0 leave out what rows do not see. */
 static bool hides_values(struct attention_block *block, int rows) {
     struct attention_chunk *chunk = block->chunk;
-    if (block->chunk->begins[rows - 1] == chunk->begin && block->chunk->ends[0] == chunk->end)
+    if (chunk->begins[rows - 1] == chunk->begin && chunk->ends[0] == chunk->end)
         return true;
     if (!chunk->values_checked) {
         chunk->values_finite = values_are_finite(block);

@@ -219,9 +219,9 @@ void heed_block_load_values(struct attention_block *block) {
     const struct heed_input *view = &block->plan->request->value;
     chunk->value_type = block->plan->value_type;
     if (chunk->value_type == HEED_I8 && block->plan->dots) /* which multiply weights of whole dots */
-        memset(block->chunk->value_scales, 0, (size_t)round_up(chunk->end, HEED_DOT) * sizeof *block->chunk->value_scales);
+        memset(chunk->value_scales, 0, (size_t)round_up(chunk->end, HEED_DOT) * sizeof *chunk->value_scales);
     if (chunk->value_type == HEED_I8)
-        load_scales(block, kv_value_scale, block->chunk->value_scales);
+        load_scales(block, kv_value_scale, chunk->value_scales);
     if (block->plan->request->cache) {
         find_cache_values(block);
     } else {

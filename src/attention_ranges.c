@@ -22,8 +22,8 @@ bool heed_block_find_ranges(const struct attention_block *block, int64_t from, i
     struct attention_range range = first;
     int64_t token = row / group, head = row % group;
     for (int i = 0; i < rows; i++) {
-        block->chunk->begins[i] = (int)max_i64(0, min_i64(range.begin - chunk->start, chunk->n));
-        block->chunk->ends[i] = (int)max_i64(0, min_i64(range.end - chunk->start, chunk->n));
+        chunk->begins[i] = (int)max_i64(0, min_i64(range.begin - chunk->start, chunk->n));
+        chunk->ends[i] = (int)max_i64(0, min_i64(range.end - chunk->start, chunk->n));
         if (++head == group) {
             head = 0;
             range = heed_attention_range(request, &block->sequence, ++token);
