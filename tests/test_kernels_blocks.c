@@ -158,7 +158,7 @@ static struct heed_i8_block *new_i8_rows(const struct heed_kernels *table, const
 static void check_i8_product(const struct heed_kernels *table, const struct heed_i8_kernels *kernels, const struct panel *panel,
                              bool packed, struct rng *rng) {
     const struct columns *b = &panel->b;
-    const int64_t rows = rng_range(rng, 1, rng_range(rng, 0, 3) ? 18 : kernels->strip_rows + 2),
+    const int64_t rows = rng_range(rng, 0, 3) ? rng_range(rng, 1, rng_range(rng, 0, 3) ? 18 : kernels->strip_rows + 2) : 1,
                   apart = b->k + rng_range(rng, 0, 3);
     const enum fill mode = rng_range(rng, 0, 2) ? FILL_NORMAL : any_fill(rng);
     float *a = new_filled(rng, mode, rows * apart), *got = new_floats(rows * HEED_PANEL);

@@ -147,11 +147,19 @@ INLINE vf v_int4(vi x, const int i) {
     const uint8x16_t four = vandq_u8(vreinterpretq_u8_u32(x >> i % 2 * 4), vdupq_n_u8(15));
     return v_byte(vreinterpretq_u32_u8(vsubq_u8(four, vdupq_n_u8(8))), i / 2);
 }
-INLINE vh v_load_half_apart(const char *p, int64_t step) {
+INLINE vh v_load_half_at(const char *const p[VF_LANES]) {
     uint16_t lanes[VF_LANES];
     for (int i = 0; i < VF_LANES; i++)
-        memcpy(lanes + i, p + i * step, sizeof *lanes);
+        memcpy(lanes + i, p[i], sizeof *lanes);
     return v_load_half(lanes);
+}
+INLINE vh v_load_half_of_blocks(const char *const p[VF_PIECE], int64_t step) {
+    (void)step;
+    return v_load_half_at(p);
+}
+INLINE vi v_load_blocks(const char *p, int64_t step) {
+    (void)step;
+    return v_load_int((const uint8_t *)p);
 }
 INLINE vi v_zero_int(void) { return vdupq_n_u32(0); }
 INLINE vi v_set1_word(const int8_t *p) {
@@ -159,6 +167,8 @@ INLINE vi v_set1_word(const int8_t *p) {
     memcpy(&word, p, sizeof word);
     return vdupq_n_u32(word);
 }
+INLINE vi v_add_int(vi a, vi b) { return vaddq_u32(a, b); }
+INLINE vf v_next_piece(vf x) { return x; }
 INLINE vf v_float_of_int(vi x) { return vcvtq_f32_s32(vreinterpretq_s32_u32(x)); }
 /* Two products of 128 * 127 are less than 2^15.  The last step as an instruction, for the reason of v_chain. */
 INLINE vi v_dot_i8(vi acc, vi w, vi x) {

@@ -125,14 +125,23 @@ INLINE vf v_bf16(vi x, const int i) { return scalar_float(i ? x & 0xffff0000 : x
 INLINE vf v_int4(vi x, const int i) { return (float)((int)(x >> 4 * i & 15) - 8) * 0x1p24f; }
 INLINE vf v_byte(vi x, const int i) { return (float)(int32_t)(x << (24 - 8 * i) & 0xff000000); }
 #include "../not_raised.h"
-INLINE vh v_load_half_apart(const char *p, int64_t step) {
+INLINE vh v_load_half_at(const char *const p[VF_LANES]) {
     vh x;
-    (void)step;
-    memcpy(&x, p, sizeof x);
+    memcpy(&x, p[0], sizeof x);
     return x;
+}
+INLINE vh v_load_half_of_blocks(const char *const p[VF_PIECE], int64_t step) {
+    (void)step;
+    return v_load_half_at(p);
+}
+INLINE vi v_load_blocks(const char *p, int64_t step) {
+    (void)step;
+    return v_load_int((const uint8_t *)p);
 }
 INLINE vi v_zero_int(void) { return 0; }
 INLINE vi v_set1_word(const int8_t *p) { return v_load_int((const uint8_t *)p); }
+INLINE vi v_add_int(vi a, vi b) { return a + b; }
+INLINE vf v_next_piece(vf x) { return x; }
 INLINE vf v_float_of_int(vi x) { return (float)(int32_t)x; }
 INLINE int scalar_byte(vi x, int i) { return (int8_t)(x >> 8 * i & 255); }
 INLINE vi v_dot_i8(vi acc, vi w, vi x) {

@@ -173,10 +173,17 @@ INLINE short avx2_half(const char *p) {
     memcpy(&x, p, sizeof x);
     return x;
 }
-INLINE vh v_load_half_apart(const char *p, int64_t step) {
-    const char *const q = p + 4 * step;
-    return _mm_setr_epi16(avx2_half(p), avx2_half(p + step), avx2_half(p + 2 * step), avx2_half(p + 3 * step), avx2_half(q),
-                          avx2_half(q + step), avx2_half(q + 2 * step), avx2_half(q + 3 * step));
+INLINE vh v_load_half_at(const char *const p[VF_LANES]) {
+    return _mm_setr_epi16(avx2_half(p[0]), avx2_half(p[1]), avx2_half(p[2]), avx2_half(p[3]), avx2_half(p[4]), avx2_half(p[5]),
+                          avx2_half(p[6]), avx2_half(p[7]));
+}
+INLINE vh v_load_half_of_blocks(const char *const p[VF_PIECE], int64_t step) {
+    (void)step;
+    return _mm_setr_epi16(avx2_half(p[0]), avx2_half(p[1]), avx2_half(p[2]), avx2_half(p[3]), 0, 0, 0, 0);
+}
+INLINE vi v_load_blocks(const char *p, int64_t step) {
+    (void)step;
+    return v_load_int((const uint8_t *)p);
 }
 INLINE vi v_zero_int(void) { return _mm256_setzero_si256(); }
 INLINE vi v_set1_word(const int8_t *p) {
@@ -184,6 +191,8 @@ INLINE vi v_set1_word(const int8_t *p) {
     memcpy(&word, p, sizeof word);
     return _mm256_set1_epi32(word);
 }
+INLINE vi v_add_int(vi a, vi b) { return _mm256_add_epi32(a, b); }
+INLINE vf v_next_piece(vf x) { return _mm256_permute2f128_ps(x, x, 1); }
 INLINE vf v_float_of_int(vi x) { return _mm256_cvtepi32_ps(x); }
 INLINE vi avx2_sum_pairs(vi x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
 /* The instruction takes one factor without sign, so w gives its own to x.  Two products of 128 * 127 are less than 2^15.

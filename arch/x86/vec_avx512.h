@@ -191,13 +191,26 @@ INLINE short avx512_half(const char *p) {
     memcpy(&x, p, sizeof x);
     return x;
 }
-INLINE __m128i avx512_halves(const char *p, int64_t step) {
-    const char *const q = p + 4 * step;
-    return _mm_setr_epi16(avx512_half(p), avx512_half(p + step), avx512_half(p + 2 * step), avx512_half(p + 3 * step),
-                          avx512_half(q), avx512_half(q + step), avx512_half(q + 2 * step), avx512_half(q + 3 * step));
+INLINE __m128i avx512_halves(const char *const p[8]) {
+    return _mm_setr_epi16(avx512_half(p[0]), avx512_half(p[1]), avx512_half(p[2]), avx512_half(p[3]), avx512_half(p[4]),
+                          avx512_half(p[5]), avx512_half(p[6]), avx512_half(p[7]));
 }
-INLINE vh v_load_half_apart(const char *p, int64_t step) {
-    return _mm256_set_m128i(avx512_halves(p + 8 * step, step), avx512_halves(p, step));
+INLINE vh v_load_half_at(const char *const p[VF_LANES]) { return _mm256_set_m128i(avx512_halves(p + 8), avx512_halves(p)); }
+/* Of two blocks, by the 64 bytes in which both are, in one operation for a column, where two halves would be four. */
+INLINE vh v_load_half_of_blocks(const char *const p[VF_PIECE], int64_t step) {
+    if (step == 0)
+        return _mm256_castsi128_si256(
+            _mm_setr_epi16(avx512_half(p[0]), avx512_half(p[1]), avx512_half(p[2]), avx512_half(p[3]), 0, 0, 0, 0));
+    const __m512i which = _mm512_unpacklo_epi64(_mm512_setzero_si512(), _mm512_set1_epi16((short)(step / 2)));
+    __m512i halves = _mm512_setzero_si512();
+    UNROLL for (int j = 0; j < VF_PIECE; j++) halves =
+        _mm512_mask_permutexvar_epi16(halves, 0x11u << j, which, _mm512_loadu_si512(p[j]));
+    return _mm512_castsi512_si256(halves);
+}
+INLINE vi v_load_blocks(const char *p, int64_t step) {
+    const __m256i first = _mm256_loadu_si256((const __m256i *)(const void *)p),
+                  second = _mm256_loadu_si256((const __m256i *)(const void *)(p + step));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
 }
 INLINE vi v_zero_int(void) { return _mm512_setzero_si512(); }
 INLINE vi v_set1_word(const int8_t *p) {
@@ -205,6 +218,8 @@ INLINE vi v_set1_word(const int8_t *p) {
     memcpy(&word, p, sizeof word);
     return _mm512_set1_epi32(word);
 }
+INLINE vi v_add_int(vi a, vi b) { return _mm512_add_epi32(a, b); }
+INLINE vf v_next_piece(vf x) { return _mm512_shuffle_f32x4(x, x, _MM_SHUFFLE(0, 3, 2, 1)); }
 INLINE vf v_float_of_int(vi x) { return _mm512_cvtepi32_ps(x); }
 INLINE vi avx512_sum_pairs(vi x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }
 /* The instructions take one factor without sign, so w gives its own to x. */

@@ -22,6 +22,8 @@
 #define I8_RAISE(w) (w)
 #endif
 
+#include "kernels/i8_one_row.h"
+
 enum {
     I8_ROWS = 4,                      /* of a tile, at most */
     I8_STRIP = 16,                    /* rows of which a window's bytes, and sums, are in L1 beside a window of b */
@@ -194,12 +196,12 @@ static void i8_panel(const struct heed_i8_product *product) {
 INLINE void i8_columns_body(const enum heed_type type, const int rows, const bool once, const struct heed_i8_product *product,
                             const char *column, int64_t step, float *c) {
     const struct heed_i8_block *a = product->a;
-    uintptr_t next = (uintptr_t)column + (uintptr_t)(VF_LANES * step);
+    struct block_columns at = block_columns_at(VF_LANES, column, step);
+    uintptr_t next = next_columns(once, column, VF_LANES * step);
     vf chain[I8_ROWS];
     UNROLL for (int i = 0; i < rows; i++) chain[i] = v_zero();
-    NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, a++, column += block_bytes(type)) {
+    NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, a++) {
         vi sums[I8_ROWS];
-        const struct block_columns at = block_columns_at(column, step);
         next = fetch_next_columns(once, next, VF_LANES * block_bytes(type));
         UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_start(type, a + i * product->lda);
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
@@ -212,9 +214,10 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
                 sums[i] = i8_dot(type, half, sums[i], b, x);
             }
         }
-        const vf d = v_widen_f16(v_load_half_apart(column, step));
+        const vf d = v_widen_f16(load_column_scales(&at));
         const struct i8_end end = i8_end_begin(type, rows, a, product->lda);
         UNROLL for (int i = 0; i < rows; i++) chain[i] = i8_chain(type, chain[i], sums[i], &end, i, d);
+        block_columns_advance(VF_LANES, &at, block_bytes(type));
     }
     UNROLL for (int i = 0; i < rows; i++) v_store(c + i * HEED_PANEL, chain[i]);
 }
@@ -263,6 +266,8 @@ static void i8_columns(const struct heed_i8_product *whole) {
 static void i8_product(const struct heed_i8_product *product) {
     if (product->packed)
         i8_panel(product);
+    else if (product->type == HEED_Q8_0 && product->rows == 1 && !FEW_REGISTERS)
+        i8_one_row(product);
     else
         i8_columns(product);
 }

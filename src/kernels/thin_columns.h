@@ -51,15 +51,15 @@ INLINE void columns_body(const enum heed_type type, const int rows, const int ve
                          const char *column, int64_t step, float *c) {
     vf chains[COLUMNS_ROWS][COLUMNS_VECTORS];
     struct tile_rows a;
-    uintptr_t next = (uintptr_t)column + (uintptr_t)(vectors * VF_LANES * step);
+    uintptr_t next = next_columns(false, column, vectors * VF_LANES * step);
     tile_rows_begin(rows, &a, product->a, product->lda);
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) chains[i][v] = v_zero();
     NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, column += block_bytes(type)) {
         struct scaled_columns columns;
         UNROLL for (int v = 0; v < vectors; v++) {
             const char *first = column + v * VF_LANES * step;
-            columns.at[v] = block_columns_at(first, step);
-            columns.scale[v] = widen_scales(v_load_half_apart(first, step));
+            columns.at[v] = block_columns_at(VF_LANES, first, step);
+            columns.scale[v] = widen_scales(load_column_scales(&columns.at[v]));
         }
         next = fetch_next_columns(false, next, vectors * VF_LANES * block_bytes(type));
         columns_block(type, rows, vectors, chains, &a, &columns);
