@@ -5,51 +5,48 @@
 #ifndef HEED_KERNELS_BLOCKS_H
 #define HEED_KERNELS_BLOCKS_H
 
-/* VF_PIECE words of VF_LANES columns, of which the first `columns` exist.  src is the first word of the first column, `step` bytes
- * from one to the next.  A vector takes a piece of every VF_PIECE-th column, so that words change places within pieces alone:
- * vectors of one column each would be half as much again to transpose, with AVX-512 twice as much. */
-INLINE void pack_words(const char *src, int64_t step, const int columns, char *panel) {
-    vf r[VF_PIECE];
-    UNROLL for (int i = 0; i < VF_PIECE; i++) {
-        const char *pieces[VF_LANES / VF_PIECE];
-        UNROLL for (int j = i; j < VF_LANES; j += VF_PIECE) pieces[j / VF_PIECE] = src + (j < columns ? j : 0) * step;
-        r[i] = v_load_pieces(pieces, (columns - i + VF_PIECE - 1) / VF_PIECE);
-    }
-    v_transpose_pieces(r);
-    UNROLL for (int i = 0; i < VF_PIECE; i++) v_store_bits(panel + i * WORDS_BYTES, r[i]);
-}
-
-INLINE void pack_scales(const enum heed_type type, const char *src, int64_t step, int64_t k, int columns, char *panel) {
-    const int bytes = (int)sizeof(uint16_t);
-    for (; k > 0; k -= TYPE_BLOCK, src += block_bytes(type), panel += HEED_PANEL * block_bytes(type)) {
-        int j = 0;
-        const char *at = src;
-        NO_UNROLL for (; j + 4 <= columns; j += 4, at += 4 * step) UNROLL for (int i = 0; i < 4; i++)
-            memcpy(panel + (j + i) * bytes, at + i * step, (size_t)bytes);
-        for (; j < columns; j++)
-            memcpy(panel + j * bytes, src + j * step, (size_t)bytes);
-        memset(panel + j * bytes, 0, (size_t)((HEED_PANEL - j) * bytes));
-    }
-}
-
-/* Scales first: what has just been stored in parts is slow to load whole. */
-INLINE void pack_blocks_of(const enum heed_type type, const char *src, int64_t ld, int64_t k, int columns, char *panel) {
-    const int64_t step = type_span(type, ld), words = k / TYPE_BLOCK * block_words(type);
-    if (scale_bytes(type) > 0)
-        pack_scales(type, src, step, k, columns, panel);
-    src += scale_bytes(type);
-    panel += HEED_PANEL * scale_bytes(type);
-    for (int j = 0; j < HEED_PANEL; j += VF_LANES) {
-        const char *column = src + (j < columns ? j : 0) * step;
-        for (int64_t word = 0; word < words; word += VF_PIECE) {
-            const char *from = column + word_at(type, word);
-            char *to = panel + words_at(type, word) + j * WORD_BYTES;
-            if (columns - j >= VF_LANES)
-                pack_words(from, step, VF_LANES, to);
-            else
-                pack_words(from, step, columns - j, to);
+/* VF_LANES columns. */
+INLINE void pack_columns(const enum heed_type type, const char *src, int64_t step, int64_t k, char *scales, char *words) {
+    struct block_columns at = block_columns_at(VF_LANES, src, step);
+    NO_UNROLL for (; k > 0; k -= TYPE_BLOCK) {
+        if (scale_bytes(type) > 0)
+            v_store_half((uint16_t *)(void *)scales, load_column_scales(&at));
+        UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
+            vf r[VF_PIECE];
+            load_column_words(&at, scale_bytes(type) + word * WORD_BYTES, r);
+            UNROLL for (int i = 0; i < VF_PIECE; i++) v_store_bits(words + (word + i) * WORDS_BYTES, r[i]);
         }
+        block_columns_advance(VF_LANES, &at, block_bytes(type));
+        scales += HEED_PANEL * block_bytes(type);
+        words += HEED_PANEL * block_bytes(type);
     }
+}
+
+/* One column. */
+NOINLINE void pack_column(enum heed_type type, const char *src, int64_t k, char *scales, char *words) {
+    for (; k > 0; k -= TYPE_BLOCK, src += block_bytes(type)) {
+        memcpy(scales, src, (size_t)scale_bytes(type));
+        for (int word = 0; word < block_words(type); word++)
+            memcpy(words + word * WORDS_BYTES, src + scale_bytes(type) + word * WORD_BYTES, (size_t)WORD_BYTES);
+        scales += HEED_PANEL * block_bytes(type);
+        words += HEED_PANEL * block_bytes(type);
+    }
+}
+
+/* The last VF_LANES columns again where others leave less; where there are fewer, one by one; where there are none, zeros. */
+INLINE void pack_blocks_of(const enum heed_type type, const char *src, int64_t ld, int64_t k, int columns, char *panel) {
+    const int64_t step = type_span(type, ld);
+    char *const words = panel + HEED_PANEL * scale_bytes(type);
+    if (columns < HEED_PANEL)
+        memset(panel, 0, (size_t)(HEED_PANEL * type_span(type, k)));
+    if (columns < VF_LANES)
+        for (int j = 0; j < columns; j++)
+            pack_column(type, src + j * step, k, panel + j * scale_bytes(type), words + j * WORD_BYTES);
+    else
+        for (int done = 0; done < columns; done += VF_LANES) {
+            const int j = smaller(done, columns - VF_LANES);
+            pack_columns(type, src + j * step, step, k, panel + j * scale_bytes(type), words + j * WORD_BYTES);
+        }
 }
 
 static void pack_blocks(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, void *panel) {

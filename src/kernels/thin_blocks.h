@@ -150,11 +150,13 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
 
 /* Vectors of a tile.  Two rows or fewer have chains enough to hide their latency only if they are four vectors wide.  By words they
  * take bytes as they lie, all columns of a panel at once, which prefetchers follow: q8_0 from memory takes 0.69 of the time, two
- * rows 0.78, from caches 1.0 and 0.85 (AVX2, Zen 3).  q4_0 so takes 1.5 times as long: its constants, too, wait on the stack. */
+ * rows 0.78, from caches 1.0 and 0.85 (AVX2, Zen 3).  q4_0 so takes 1.5 times as long: its constants, too, wait on the stack.  So,
+ * too, where registers are many: 3 and 4 rows times packed q8_0 from memory take 0.69 and 0.8 of the time with four vectors, q4_0
+ * 1.0 and 1.1 (AVX-512, Zen 5). */
 INLINE int blocks_vectors(const enum heed_type type, const int rows) {
     if (BLOCKS_BY_WORDS && rows <= 2 && type != HEED_Q4_0)
         return BLOCKS_VECTORS;
-    return rows <= 2 ? 4 : 2;
+    return rows <= (FEW_REGISTERS || type == HEED_Q4_0 ? 2 : 4) ? 4 : 2;
 }
 #define BLOCKS_SHAPE(name, type, raised, rows)                                                                                     \
     NOINLINE void name##_##rows(const struct blocks_window *window) {                                                              \
