@@ -138,7 +138,7 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
     struct thin_window window;
     thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
-        window = thin_window_at(product, row, rows, once);
+        window = thin_window_at(product, row, rows, once, false);
         if (product->a_words) {
             window.a = product->a + row / 2;
         } else {

@@ -168,11 +168,12 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const thin_shape(*shapes)[THIN_MOST_VECTORS] = thin_shapes_of(product->type, product->words, product->pairs);
     const struct thin_split split = thin_split_of(product->rows, product->columns);
     const bool once = thin_fetches_once(product, &split), followed = thin_is_followed(product);
+    const bool is_long = once && split.vectors.count == 1;
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);
     struct thin_window window;
     thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
-        window = thin_window_at(product, row, rows, once);
+        window = thin_window_at(product, row, rows, once, is_long);
         if (followed)
             window.ahead.data = 0;
         thin_tiles(shapes, &split, &window);

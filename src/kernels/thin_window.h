@@ -190,10 +190,14 @@ INLINE bool thin_fetches_once(const struct heed_thin_product *product, const str
     return product->fetch_once && VF_LANES == HEED_LINE && split->rows.count == 1;
 }
 
-/* From row `row` of b on, at most `rows` of them. */
-INLINE struct thin_window thin_window_at(const struct heed_thin_product *product, int64_t row, int64_t rows, bool once) {
+/* From row `row` of b on, at most `rows` of them, which are as many as are on their way; or, if it is long, all but the last ones,
+ * for a tile that has all columns may go on while what it fetches moves along: 4 rows times packed bf16 from L2 take 0.95 of the
+ * time so, from memory 0.98, one token with 8 heads of 1024 keys 0.98 (Zen 5). */
+INLINE struct thin_window thin_window_at(const struct heed_thin_product *product, int64_t row, int64_t rows, bool once,
+                                         bool is_long) {
+    const int64_t left = product->k - row, all_but_last = round_up(left - rows, thin_steps(product->type));
     struct thin_window window = {
-        .k = min_i64(rows, product->k - row),
+        .k = min_i64(left, is_long ? max_i64(rows, all_but_last) : rows),
         .a = product->a + row,
         .lda = product->lda,
         .b = type_at(product->type, product->b, row * product->ldb),
@@ -202,7 +206,7 @@ INLINE struct thin_window thin_window_at(const struct heed_thin_product *product
         .ldc = product->ldc,
         .pairs = product->pairs,
     };
-    window.ahead = thin_ahead_at(product, row + window.k);
+    window.ahead = thin_ahead_at(product, row + min_i64(left, rows));
     const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);
     window.further = further.data ? further.data - window.ahead.data : 0;
     return window;
