@@ -87,7 +87,7 @@ INLINE void pair_body(const enum heed_type type, const int rows, const int vecto
     int64_t k = window->k;
     int wait = window->turn;
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] =
-        v_load(c + i * window->ldc + v * VF_LANES);
+        window->continues ? v_load(c + i * window->ldc + v * VF_LANES) : v_zero();
     NO_UNROLL for (; k >= PAIR_STEPS; k -= PAIR_STEPS) {
         if (wait-- == 0) {
             thin_fetch(type, vectors, ahead, further);
@@ -136,7 +136,6 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
     const int64_t rows = min_i64(PAIRS_K, thin_window_rows(product, once));
     float words[PAIRS_ROWS * PAIRS_LD];
     struct thin_window window;
-    thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once, false);
         if (product->a_words) {

@@ -94,7 +94,10 @@ INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const i
     const uintptr_t further = window->further;
     int64_t k = window->k;
     int wait = window->turn;
-    UNROLL for (int i = 0; i < rows; i++) thin_load_sums(order, vectors, c + i * window->ldc, acc[i]);
+    if (window->continues)
+        UNROLL for (int i = 0; i < rows; i++) thin_load_sums(order, vectors, c + i * window->ldc, acc[i]);
+    else
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
     NO_UNROLL for (; k >= steps; k -= steps) {
         if (wait-- == 0) {
             thin_fetch(type, vectors, ahead, further);
@@ -171,7 +174,6 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const bool is_long = once && split.vectors.count == 1;
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);
     struct thin_window window;
-    thin_clear(product, 0, product->columns);
     for (int64_t row = 0; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once, is_long);
         if (followed)

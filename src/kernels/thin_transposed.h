@@ -40,7 +40,6 @@ INLINE void thin_product_turned_of(const enum heed_type type, const struct heed_
         const bool inside = j + TURNED_ROWS < product->columns;
         const char *b = type_at(type, product->b, j * product->ldb), *ahead = inside ? b + TURNED_ROWS * step : product->next;
         const int64_t ahead_step = inside ? step : product->next_step;
-        thin_clear(product, j, columns);
         for (int64_t p = 0; p < product->k; p += TURNED_DEPTH, b += type_span(type, TURNED_DEPTH)) {
             const int depth = (int)min_i64(TURNED_DEPTH, product->k - p);
             if (skipped == 0 && columns == TURNED_ROWS && depth == TURNED_DEPTH && ahead)
@@ -57,6 +56,7 @@ INLINE void thin_product_turned_of(const enum heed_type type, const struct heed_
                                              .c = product->c + j,
                                              .ldc = product->ldc,
                                              .pairs = product->pairs,
+                                             .continues = product->continues || p > 0,
                                              .ahead = {in_one_piece ? (uintptr_t)ahead : 0, 0}});
             ahead += ahead ? type_span(type, TURNED_DEPTH) : 0;
         }

@@ -40,7 +40,7 @@ struct thin_window {
     int64_t ldb;
     float *c;
     int64_t ldc;
-    bool pairs;
+    bool pairs, continues;   /* continues: sums begin with c; else at 0 */
     struct thin_ahead ahead; /* the next window */
     uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has; 0: it is not fetched */
     int turn, turns;         /* of tiles one below the other, in each of which fetches are spread evenly: 16 rows from memory take
@@ -205,19 +205,12 @@ INLINE struct thin_window thin_window_at(const struct heed_thin_product *product
         .c = product->c,
         .ldc = product->ldc,
         .pairs = product->pairs,
+        .continues = product->continues || row > 0,
     };
     window.ahead = thin_ahead_at(product, row + min_i64(left, rows));
     const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);
     window.further = further.data ? further.data - window.ahead.data : 0;
     return window;
-}
-
-/* Sums begin at 0, in as many columns as vectors have. */
-static void thin_clear(const struct heed_thin_product *product, int j, int columns) {
-    if (product->continues)
-        return;
-    for (int i = 0; i < product->rows; i++)
-        memset(product->c + i * product->ldc + j, 0, (size_t)round_up(columns, VF_LANES) * sizeof(float));
 }
 
 #endif
