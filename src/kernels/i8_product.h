@@ -121,6 +121,7 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
     const char *block = window->packed;
     const struct heed_i8_block *a = window->a;
     const int64_t row_bytes = window->lda * (int64_t)sizeof *a;
+    const bool twice = type == HEED_Q8_0 && rows == 1 && VF_LANES == HEED_LINE;
     NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
         const char *words = block + HEED_PANEL * scale_bytes(type) + j * WORD_BYTES;
         const char *const end = words + block_words(type) * WORDS_BYTES;
@@ -130,9 +131,9 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
             i8_start(type, a + i * window->lda);
         NO_UNROLL while (words < end) {
             if (window->fetches && j == 0)
-                UNROLL for (int half = 0; half < block_halves(type); half++)
-                    fetch_packed(type, window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type),
-                                 window->fetch_once);
+                UNROLL for (int half = 0; half < block_halves(type); half++) fetch_packed(
+                    type, twice, window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type),
+                    window->fetch_once);
             UNROLL for (int word = 0; word < TURN_WORDS; word++) {
                 i8_word(type, rows, vectors, sums, q, row_bytes, words);
                 words += WORDS_BYTES;

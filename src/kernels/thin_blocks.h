@@ -53,7 +53,8 @@ INLINE void fetch_ahead(const enum heed_type type, const struct blocks_window *w
         fetch_columns(type, (uintptr_t)window->next + (uintptr_t)(turn / TURN_DEPTH * fetched_columns(type) * window->step),
                       window->step, window->fetch_once);
     else
-        fetch_packed(type, window->packed + turn / TURN_DEPTH * HEED_PANEL / BLOCK_TURNS * block_bytes(type), window->fetch_once);
+        fetch_packed(type, false, window->packed + turn / TURN_DEPTH * HEED_PANEL / BLOCK_TURNS * block_bytes(type),
+                     window->fetch_once);
 }
 
 /* The scales of a block, or of a half of one, and, times these, what its numbers are raised by. */
