@@ -16,7 +16,11 @@ enum {
      * 1.1, with 16 bits 1 KB 0.9 to 0.97, seldom 1.05.  Into L1: 1 to 6 rows times 4096 x 4096 from memory, 16 bits, take 0.8 to
      * 0.94 of the time, which without also depends on the order in which a square is loaded (1.0 to 1.3 by that alone); 4 and 8
      * rows of floats 0.86 and 0.96, one row 1.06, one row times 768 x 768 bf16 1.05 (Zen 5). */
-    PIECE_ONCE = 512,     /* elements */
+    PIECE_ONCE = 512, /* elements */
+    /* With one line at a time, and where its row ends asked for each: one row times 4096 x 4096 bf16 from memory takes 0.93 of
+     * that, times 768 x 768 floats from L2 0.94, 4 rows 0.82, 5 to 12 rows from memory 0.79 to 0.98; decoding from rows of bf16
+     * 0.97; 1 to 4 rows of floats from memory, which have it so still, 0.9 to 1.08, by how compilers lay them out (Zen 5). */
+    PART_LINES = 4,
     FAR_BYTES = 16 * 1024 /* shorter rows are fetched so far ahead, and from half of it on into L1 */
 };
 
@@ -24,20 +28,23 @@ enum {
  * TILE_CHAIN. */
 enum thin_squares { SQUARES_OF_ELEMENTS, SQUARES_OF_PAIRS, SQUARES_OF_WORDS };
 
-/* Pieces of rows that are fetched line by line: far ones into L2, near ones into L1, as in thin_fetch; 0: none. */
+/* Pieces of rows that are fetched some lines at a time, or a few more than they have: far ones into L2, near ones into L1, as in
+ * thin_fetch; 0: none. */
 struct thin_pieces {
     uintptr_t far, near;
     int64_t far_step, near_step, bytes, at;
     int rows;
 };
-INLINE void thin_fetch_line(struct thin_pieces *pieces) {
+INLINE void thin_fetch_part(struct thin_pieces *pieces, const int lines) {
     if (pieces->rows <= 0)
         return;
     if (pieces->far)
-        __builtin_prefetch((const void *)(pieces->far + (uintptr_t)pieces->at), 0, 2);
+        UNROLL for (int line = 0; line < lines; line++)
+            __builtin_prefetch((const void *)(pieces->far + (uintptr_t)(pieces->at + line * LINE_BYTES)), 0, 2);
     if (pieces->near)
-        __builtin_prefetch((const void *)(pieces->near + (uintptr_t)pieces->at), 0, 3);
-    pieces->at += LINE_BYTES;
+        UNROLL for (int line = 0; line < lines; line++)
+            __builtin_prefetch((const void *)(pieces->near + (uintptr_t)(pieces->at + line * LINE_BYTES)), 0, 3);
+    pieces->at += lines * LINE_BYTES;
     if (pieces->at >= pieces->bytes) {
         pieces->at = 0;
         pieces->far += pieces->far ? (uintptr_t)pieces->far_step : 0;
@@ -94,10 +101,11 @@ INLINE void thin_square_step(const enum heed_type type, const enum thin_squares 
     UNROLL for (int i = 0; i < rows; i++) acc[i] = v_chain_at(acc[i], tile_row(a, i) + p, column);
 }
 
-/* As many lines as it reads are fetched between its products, or, if not `spread`, all at once after them. */
+/* As many lines as it reads are fetched between its products, or, if not `spread`, one after the other when they are done. */
 INLINE void thin_square(const enum heed_type type, const enum thin_squares kind, const int rows, const bool spread, const void *b,
                         int64_t ldb, const struct tile_rows *a, vf acc[FAR_SQUARE_ROWS], struct thin_pieces *ahead) {
     const int steps = turn_step(type, INT64_MAX), lines = larger(1, VF_LANES * steps * (int)type_bytes(type) / LINE_BYTES);
+    const int part = smaller(lines, PART_LINES), parts = lines / part;
     vf r[VF_LANES];
     if (type == HEED_BF16)
         turn_words(b, ldb, 0, VF_LANES, r);
@@ -105,11 +113,11 @@ INLINE void thin_square(const enum heed_type type, const enum thin_squares kind,
         turn_elements(type, b, ldb, 0, VF_LANES, VF_LANES, r);
     UNROLL for (int p = 0; p < steps; p++) {
         thin_square_step(type, kind, rows, p, r, a, acc);
-        if (lines > 1 && spread && p % (steps / lines) == 0)
-            thin_fetch_line(ahead);
+        if (spread && p % (steps / parts) == 0)
+            thin_fetch_part(ahead, part);
     }
-    for (int line = lines > 1 && spread ? lines : 0; line < lines; line++)
-        thin_fetch_line(ahead);
+    for (int line = spread ? lines : 0; line < lines; line++)
+        thin_fetch_part(ahead, 1);
 }
 
 /* VF_LANES columns from j on; k is a multiple of a square's. */
@@ -140,9 +148,10 @@ INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares k
 
 /* Spread, decoding from rows in memory takes 0.93 to 0.97 of the time, 2 to 12 rows times 4096 x 4096 bf16 0.87 to 0.93, 1 to 8
  * rows times 768 x 768 floats 0.7 to 0.9; but 1 to 4 rows of these that are far take 1.01 to 1.05, of AVX2 up to 1.25 (Zen 5). */
+enum { LEFT_ROWS = 4 };
 INLINE void thin_squares(const enum heed_type type, const enum thin_squares kind, const int rows,
                          const struct heed_thin_product *product, int64_t k, int j) {
-    if (type == HEED_F32 && product->far)
+    if (type == HEED_F32 && product->far && rows <= LEFT_ROWS)
         thin_squares_of(type, kind, rows, false, product, k, j);
     else
         thin_squares_of(type, kind, rows, true, product, k, j);
