@@ -17,9 +17,9 @@ enum {
      * 0.94 of the time, which without also depends on the order in which a square is loaded (1.0 to 1.3 by that alone); 4 and 8
      * rows of floats 0.86 and 0.96, one row 1.06, one row times 768 x 768 bf16 1.05 (Zen 5). */
     PIECE_ONCE = 512, /* elements */
-    /* With one line at a time, and where its row ends asked for each: one row times 4096 x 4096 bf16 from memory takes 0.93 of
-     * that, times 768 x 768 floats from L2 0.94, 4 rows 0.82, 5 to 12 rows from memory 0.79 to 0.98; decoding from rows of bf16
-     * 0.97; 1 to 4 rows of floats from memory, which have it so still, 0.9 to 1.08, by how compilers lay them out (Zen 5). */
+    /* By as many lines, and not asking after each whether its row ends, one row times 4096 x 4096 bf16 from memory takes 0.93 of
+     * the time, times 768 x 768 floats from L2 0.94, 4 rows 0.82, 5 to 12 rows from memory 0.79 to 0.98, decoding from rows of bf16
+     * 0.97. 1 to 4 rows of floats from memory would take 1.0 to 1.2 (Zen 5). */
     PART_LINES = 4,
     FAR_BYTES = 16 * 1024 /* shorter rows are fetched so far ahead, and from half of it on into L1 */
 };
