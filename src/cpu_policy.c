@@ -24,9 +24,11 @@
  * What is read once, from memory, is fetched into L1, and on Intel's processors into L2 before that, for their L1 has too few
  * buffers to wait for memory.  On Zen 5 the second request for a line only takes the place of another: with AVX-512, one token with
  * 32768 keys in a cache reads at 0.80 of a plain read without it and at 0.67 with it, and one row times 768 x 768 floats takes 0.79
- * of the time, one row times q8_0 0.92.  With AVX2 that is not so (Zen 3, too: the same to 1.04 of the time), but for weights in
- * blocks that meet bytes, of which less is computed: Zen 3 takes 0.86 to 1.0 of the time with fetches into L1 alone.  What else has
- * the number of a family is taken to be like the one that was measured; Zen 2 and earlier ones have not been.
+ * of the time, one row times q8_0 0.92.  (Where columns are read side by side, or bytes quicker than memory gives them, some of
+ * what is asked for is not fetched, and lines are asked for twice, but in L1: kernels/block_columns.h, block_words.h.)  With AVX2
+ * that is not so (Zen 3, too: the same to 1.04 of the time), but for weights in blocks that meet bytes, of which less is computed:
+ * Zen 3 takes 0.86 to 1.0 of the time with fetches into L1 alone.  What else has the number of a family is taken to be like the one
+ * that was measured; Zen 2 and earlier ones have not been.
  *
  * Weights in blocks become floats by a table or a conversion, or, with an operation less, by a shuffle into a power of two. Intel's
  * two units for 512-bit vectors count operations: by the latter, one row times q8_0 from memory takes 0.92 of the time, q4_0 0.97

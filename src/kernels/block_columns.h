@@ -32,9 +32,10 @@ INLINE const char *block_column(const struct block_columns *at, const int i) {
 /* While some columns are multiplied, the next ones, which lie behind them, are fetched as they lie, for each block as many bytes as
  * it has; behind the last ones too, which is no access.  Prefetchers are late in every column: without this, one row times 768 x
  * 768 from memory takes 1.8 to 2.3 times as long, times 4096 x 4096 1.0 to 1.4 times (Zen 3).
- * They will be found in L2; but where lines are fetched once, they are asked for in L1, some KB ahead at least, and twice, for of
- * what is asked for too quickly some is not fetched: as integers, 1 and 2 rows times 4096 x 4096 of q8_0 from memory take 0.86 to
- * 0.9 of the time so, 4 rows and q4_0 0.95 to 1.0, from caches 0.98 to 1.03 (Zen 5). */
+ * They will be found in L2; but where lines are fetched once, they are asked for in L1, not less than COLUMNS_AHEAD before they
+ * are read (one row of bytes times 768 x 768 of q8_0 takes 0.88 of the time), and twice, for of what is asked for too quickly some
+ * is not fetched: 1 and 2 rows of bytes times 4096 x 4096 of q8_0 from memory take 0.86 to 0.9 of the time so, 4 rows and q4_0 0.95
+ * to 1.0, from caches 0.98 to 1.03 (Zen 5). */
 enum { COLUMNS_AHEAD = 8192, COLUMNS_TWICE = 4096 };
 INLINE uintptr_t next_columns(const bool once, const char *column, int64_t bytes) {
     return (uintptr_t)column + (uintptr_t)(once && bytes > 0 ? round_up(COLUMNS_AHEAD, bytes) : bytes);
@@ -59,7 +60,9 @@ INLINE vh load_column_scales(const struct block_columns *at) {
     return v_load_half_at(columns);
 }
 
-/* VF_PIECE words of all of them, `bytes` behind where they are: as pack_words, but in registers. */
+/* VF_PIECE words of all of them, `bytes` behind where they are.  A vector takes a piece of every VF_PIECE-th column, so that words
+ * change places within pieces alone: vectors of one column each would be half as much again to transpose, with AVX-512 twice as
+ * much. */
 INLINE void load_column_words(const struct block_columns *at, const int bytes, vf words[VF_PIECE]) {
     UNROLL for (int i = 0; i < VF_PIECE; i++) {
         const char *pieces[VF_LANES / VF_PIECE];

@@ -1,10 +1,10 @@
-/* One row in bytes times q8_0 as it is, as integers: columns are multiplied as they lie, along k, and sums change places
- * afterwards. Contract in src/kernels.h, struct heed_i8_kernels.
+/* One row in bytes times q8_0 as it is, as integers: columns are multiplied as they lie, along k; afterwards sums change places.
  *
- * More rows have the words of columns turned, to lie side by side (i8_product.h), which is done once for all of them.  Here it is
- * the sums that are turned, half as many vectors, and four columns are read at a time, not 16, which memory likes better: times
- * 4096 x 4096 from memory takes 0.75 to 0.85 of the time, times 4096 x 2048 from L3 0.93, from L2 1.0 to 1.03; two rows would take
- * 0.9 from memory and 1.3 from L2 (AVX-512, Zen 5).  With few registers it takes 1.05 from L2 (AVX2, Zen 5). */
+ * For more rows the words of columns change places first, to lie side by side (i8_product.h), once for all rows.  Here blocks are
+ * loaded as they lie, 32 bytes at a time, and so is the row, and four columns are read at a time, not 16, which memory likes
+ * better: times 4096 x 4096 from memory takes 0.75 to 0.85 of the time, times 4096 x 2048 from L3 0.93, from L2 1.01 to 1.05; two
+ * rows would take 0.9 from memory and 1.3 from L2 (AVX-512, Zen 5).  With few registers it takes 1.05 from L2 (AVX2, Zen 5).
+ * Contract in src/kernels.h, struct heed_i8_kernels. */
 #ifndef HEED_KERNELS_I8_ONE_ROW_H
 #define HEED_KERNELS_I8_ONE_ROW_H
 
@@ -27,8 +27,7 @@ INLINE void one_row_advance(struct one_row_at *at, const int blocks) {
     at->a += blocks;
 }
 
-/* The parts that a vector's lanes have of the sums of blocks, added up: those of VF_PIECE columns in the first piece of each block.
- */
+/* What a vector's lanes have of the sums of blocks, added up: those of VF_PIECE columns, in the first piece of each block. */
 INLINE vi one_row_sums(const struct one_row_at *at) {
     vf parts[VF_PIECE];
     UNROLL for (int j = 0; j < VF_PIECE; j++) {
