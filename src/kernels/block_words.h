@@ -63,12 +63,11 @@ INLINE void fetch_lines(uintptr_t at, const int bytes, const bool into_l1) {
 }
 
 /* Once, 8 KB ahead is best: with 12 to 24 KB, q8_0 from memory takes 1.07 of the time.  Twice, and again 4 KB ahead, is for
- * products that ask for lines too quickly for all of them to be fetched: one row of bytes times q8_0 from memory takes 0.93 to 0.98
+ * products that ask for lines too quickly for all of them to be fetched: one row of bytes times q8_0 from memory takes 0.92 to 0.99
  * of the time so, from L2 1.02; two and four rows would take 1.03, q4_0 1.0 to 1.04, one row of floats 1.04 (Zen 5). */
 INLINE void fetch_packed(const enum heed_type type, const bool twice, const char *at, bool once) {
     const int bytes = HEED_PANEL / BLOCK_TURNS * block_bytes(type);
-    uintptr_t ahead = (uintptr_t)at + BLOCK_AHEAD;
-    PIN(ahead); /* else gcc makes each address in advance, for both branches, in more registers than there are */
+    const uintptr_t ahead = (uintptr_t)at + BLOCK_AHEAD;
     if (!once || twice)
         fetch_lines(ahead, bytes, true);
     if (once)

@@ -131,9 +131,11 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
             i8_start(type, a + i * window->lda);
         NO_UNROLL while (words < end) {
             if (window->fetches && j == 0)
-                UNROLL for (int half = 0; half < block_halves(type); half++) fetch_packed(
-                    type, twice, window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type),
-                    window->fetch_once);
+                UNROLL for (int half = 0; half < block_halves(type); half++) {
+                    const char *at = window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type);
+                    PIN(at); /* else gcc makes each line's address in advance: q4_0 from L2 0.92 of the time */
+                    fetch_packed(type, twice, at, window->fetch_once);
+                }
             UNROLL for (int word = 0; word < TURN_WORDS; word++) {
                 i8_word(type, rows, vectors, sums, q, row_bytes, words);
                 words += WORDS_BYTES;
