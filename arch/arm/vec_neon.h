@@ -153,14 +153,7 @@ INLINE vh v_load_half_at(const char *const p[VF_LANES]) {
         memcpy(lanes + i, p[i], sizeof *lanes);
     return v_load_half(lanes);
 }
-INLINE vh v_load_half_of_blocks(const char *const p[VF_PIECE], int64_t step) {
-    (void)step;
-    return v_load_half_at(p);
-}
-INLINE vi v_load_blocks(const char *p, int64_t step) {
-    (void)step;
-    return v_load_int((const uint8_t *)p);
-}
+#include "../one_piece.h"
 INLINE vi v_zero_int(void) { return vdupq_n_u32(0); }
 INLINE vi v_set1_word(const int8_t *p) {
     uint32_t word;
@@ -168,7 +161,6 @@ INLINE vi v_set1_word(const int8_t *p) {
     return vdupq_n_u32(word);
 }
 INLINE vi v_add_int(vi a, vi b) { return vaddq_u32(a, b); }
-INLINE vf v_next_piece(vf x) { return x; }
 INLINE vf v_float_of_int(vi x) { return vcvtq_f32_s32(vreinterpretq_s32_u32(x)); }
 /* Two products of 128 * 127 are less than 2^15.  The last step as an instruction, for the reason of v_chain. */
 INLINE vi v_dot_i8(vi acc, vi w, vi x) {

@@ -130,18 +130,10 @@ INLINE vh v_load_half_at(const char *const p[VF_LANES]) {
     memcpy(&x, p[0], sizeof x);
     return x;
 }
-INLINE vh v_load_half_of_blocks(const char *const p[VF_PIECE], int64_t step) {
-    (void)step;
-    return v_load_half_at(p);
-}
-INLINE vi v_load_blocks(const char *p, int64_t step) {
-    (void)step;
-    return v_load_int((const uint8_t *)p);
-}
+#include "../one_piece.h"
 INLINE vi v_zero_int(void) { return 0; }
 INLINE vi v_set1_word(const int8_t *p) { return v_load_int((const uint8_t *)p); }
 INLINE vi v_add_int(vi a, vi b) { return a + b; }
-INLINE vf v_next_piece(vf x) { return x; }
 INLINE vf v_float_of_int(vi x) { return (float)(int32_t)x; }
 INLINE int scalar_byte(vi x, int i) { return (int8_t)(x >> 8 * i & 255); }
 INLINE vi v_dot_i8(vi acc, vi w, vi x) {

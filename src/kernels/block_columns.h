@@ -41,15 +41,9 @@ INLINE uintptr_t next_columns(const bool once, const char *column, int64_t bytes
     return (uintptr_t)column + (uintptr_t)(once && bytes > 0 ? round_up(COLUMNS_AHEAD, bytes) : bytes);
 }
 INLINE uintptr_t fetch_next_columns(const bool once, uintptr_t next, const int bytes) {
-    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
-        const void *const at = (const void *)(next + (uintptr_t)line);
-        if (once) {
-            __builtin_prefetch(at, 0, 3);
-            __builtin_prefetch((const void *)(next + (uintptr_t)(COLUMNS_TWICE + line)), 0, 3);
-        } else {
-            __builtin_prefetch(at, 0, 2);
-        }
-    }
+    fetch_lines(next, bytes, once);
+    if (once)
+        fetch_lines(next + COLUMNS_TWICE, bytes, true);
     return next + (uintptr_t)bytes;
 }
 

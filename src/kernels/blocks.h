@@ -22,7 +22,7 @@ INLINE void pack_columns(const enum heed_type type, const char *src, int64_t ste
     }
 }
 
-/* One column. */
+/* One column.  Not inlined, for gcc makes three long loops of it, with gathers. */
 NOINLINE void pack_column(enum heed_type type, const char *src, int64_t k, char *scales, char *words) {
     for (; k > 0; k -= TYPE_BLOCK, src += block_bytes(type)) {
         memcpy(scales, src, (size_t)scale_bytes(type));

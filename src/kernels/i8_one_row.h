@@ -15,6 +15,8 @@ enum {
     ONE_ROW_PIECES = BLOCK_WORDS / ONE_ROW_VECTORS / VF_PIECE              /* of a block, in a vector */
 };
 
+INLINE bool is_i8_one_row(const enum heed_type type, const int rows) { return type == HEED_Q8_0 && rows == 1 && !FEW_REGISTERS; }
+
 /* Where blocks of VF_PIECE columns, and of the row, are; from one to the next, in bytes. */
 struct one_row_at {
     struct block_columns columns;
@@ -80,21 +82,13 @@ INLINE void one_row_columns(const bool once, const struct heed_i8_product *produ
 
 /* All of them, the last ones again where VF_PIECE at a time leave less.  Where there are fewer altogether, each is taken for all
  * lanes, of which the first is right. */
-INLINE void one_row_all_columns(const bool once, const struct heed_i8_product *product) {
+INLINE void i8_one_row(const bool once, const struct heed_i8_product *product) {
     const int columns = product->columns, each = columns < VF_PIECE ? 1 : VF_PIECE;
     const int64_t step = columns < VF_PIECE ? 0 : type_span(HEED_Q8_0, product->ldb);
     for (int done = 0; done < columns; done += each) {
         const int j = smaller(done, columns - each);
         one_row_columns(once, product, type_at(HEED_Q8_0, product->b, j * product->ldb), step, product->c + j);
     }
-}
-NOINLINE void one_row_once(const struct heed_i8_product *product) { one_row_all_columns(true, product); }
-NOINLINE void one_row_ahead(const struct heed_i8_product *product) { one_row_all_columns(false, product); }
-static void i8_one_row(const struct heed_i8_product *product) {
-    if (product->fetch_once)
-        one_row_once(product);
-    else
-        one_row_ahead(product);
 }
 
 #endif

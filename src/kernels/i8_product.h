@@ -236,10 +236,13 @@ INLINE void i8_all_columns(const enum heed_type type, const int rows, const bool
     }
 }
 
-/* once: of 16 columns.  Asked at run time, for each block, it costs what it gains. */
+/* once: where vectors are whole lines.  Asked at run time, for each block, it costs what it gains. */
 #define I8_COLUMNS_SHAPE(name, type, rows, once)                                                                                   \
     NOINLINE void name##_##rows(const struct heed_i8_product *product) {                                                           \
-        i8_all_columns(type, rows, once &&VF_LANES == HEED_LINE, product);                                                         \
+        if (is_i8_one_row(type, rows))                                                                                             \
+            i8_one_row(once &&VF_LANES == HEED_LINE, product);                                                                     \
+        else                                                                                                                       \
+            i8_all_columns(type, rows, once &&VF_LANES == HEED_LINE, product);                                                     \
     }
 #define I8_COLUMNS(name, type, once)                                                                                               \
     I8_COLUMNS_SHAPE(name, type, 1, once)                                                                                          \
@@ -269,8 +272,6 @@ static void i8_columns(const struct heed_i8_product *whole) {
 static void i8_product(const struct heed_i8_product *product) {
     if (product->packed)
         i8_panel(product);
-    else if (product->type == HEED_Q8_0 && product->rows == 1 && !FEW_REGISTERS)
-        i8_one_row(product);
     else
         i8_columns(product);
 }

@@ -18,9 +18,10 @@ enum {
      * rows of floats 0.86 and 0.96, one row 1.06, one row times 768 x 768 bf16 1.05 (Zen 5). */
     PIECE_ONCE = 512, /* elements */
     /* By as many lines, and not asking after each whether its row ends, one row times 4096 x 4096 bf16 from memory takes 0.93 of
-     * the time, times 768 x 768 floats from L2 0.94, 4 rows 0.82, 5 to 12 rows from memory 0.79 to 0.98, decoding from rows of bf16
-     * 0.97. 1 to 4 rows of floats from memory would take 1.0 to 1.2 (Zen 5). */
+     * the time, times 768 x 768 floats from L2 0.94, 4 rows 0.82, decoding from rows of bf16 0.97, and 5 to 12 rows of floats from
+     * memory, spread, 0.79 to 0.98 (Zen 5). */
     PART_LINES = 4,
+    UNSPREAD_ROWS = 4,    /* of far floats, at most: these would take 1.0 to 1.2 by as many lines */
     FAR_BYTES = 16 * 1024 /* shorter rows are fetched so far ahead, and from half of it on into L1 */
 };
 
@@ -148,10 +149,9 @@ INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares k
 
 /* Spread, decoding from rows in memory takes 0.93 to 0.97 of the time, 2 to 12 rows times 4096 x 4096 bf16 0.87 to 0.93, 1 to 8
  * rows times 768 x 768 floats 0.7 to 0.9; but 1 to 4 rows of these that are far take 1.01 to 1.05, of AVX2 up to 1.25 (Zen 5). */
-enum { LEFT_ROWS = 4 };
 INLINE void thin_squares(const enum heed_type type, const enum thin_squares kind, const int rows,
                          const struct heed_thin_product *product, int64_t k, int j) {
-    if (type == HEED_F32 && product->far && rows <= LEFT_ROWS)
+    if (type == HEED_F32 && product->far && rows <= UNSPREAD_ROWS)
         thin_squares_of(type, kind, rows, false, product, k, j);
     else
         thin_squares_of(type, kind, rows, true, product, k, j);
