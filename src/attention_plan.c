@@ -19,13 +19,16 @@
 #define TASKS_PER_WORKER 4
 /* Keys and values are packed when at least so many rows share them: strided rows share few cache sets and pages. */
 #define PACK_ROWS 48
-/* Up to so many rows memory is the limit, not arithmetic, provided that each meets many keys, and a head is not done in a
- * microsecond anyway: fetching ahead takes 10 % longer where keys and values are in L1, 25 % less where they come from memory.
- * With 32 rows, floats from beyond L2 take 0.8 to 0.95 of the time so, from L2 1.4, and 16 bits 1.07; 48 rows of floats 1.1. */
-#define THIN_ROWS         24
-#define THIN_ROWS_FAR     32
-#define THIN_KEYS_PER_ROW 8
-#define THIN_BYTES_LEAST  (16 * 1024)
+/* Up to so many rows keys and values are fetched ahead beside products, provided that each row meets many keys, and a head is not
+ * done in a microsecond anyway: it takes 10 % longer where they are in L1, 25 % less where they come from memory.  With 32 rows,
+ * floats from beyond L2 take 0.8 to 0.95 of the time so, from L2 1.4, and 16 bits 1.07; 48 rows of floats 1.1 (a Xeon).  On Zen 5,
+ * from memory, 28 to 64 rows of floats take 0.8 to 0.95, AVX2 0.83 to 1.0, 16 bits and bytes 0.70 to 0.94, a cache's in pairs 0.47
+ * to 0.91, and what is in L3 0.83 to 1.07; from L2 32 rows of floats 1.08, 64 rows of pairs 1.14. */
+#define THIN_ROWS              24
+#define THIN_ROWS_FAR_FLOATS   32
+#define THIN_ROWS_FETCHED_ONCE 64
+#define THIN_KEYS_PER_ROW      8
+#define THIN_BYTES_LEAST       (16 * 1024)
 
 /* Rows of scores with a chunk, of one or of several: 64 KiB. */
 #define ROWS_TOGETHER 64
@@ -50,12 +53,21 @@ static int choose_subrows(void) {
     return in_cache < 2 * HEED_ATTENTION_SUBROWS ? HEED_ATTENTION_SUBROWS : 2 * HEED_ATTENTION_SUBROWS;
 }
 
+static int64_t thin_rows(const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    const int64_t key_bytes = request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type);
+    const bool floats = plan->key_type == HEED_F32 && plan->value_type == HEED_F32;
+    if (request->key_tokens <= heed_cache_sizes().l2 / key_bytes / max_i64(1, plan->heads))
+        return THIN_ROWS;
+    if (plan->fetch_once && (!plan->pairs || request->cache)) /* of others, dots take pairs at once only where they pack them */
+        return THIN_ROWS_FETCHED_ONCE;
+    return floats ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
+}
+
 static bool is_thin(const struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     const int64_t key_bytes = (request->head_dim + request->value_dim) * (int64_t)sizeof(float);
-    const bool far = plan->key_type == HEED_F32 && plan->value_type == HEED_F32 &&
-                     request->key_tokens > heed_cache_sizes().l2 / key_bytes / max_i64(1, plan->heads);
-    return rows <= (far ? THIN_ROWS_FAR : THIN_ROWS) && request->key_tokens / THIN_KEYS_PER_ROW >= rows &&
+    return rows <= thin_rows(plan) && request->key_tokens / THIN_KEYS_PER_ROW >= rows &&
            request->key_tokens >= ceil_div(THIN_BYTES_LEAST, key_bytes);
 }
 

@@ -107,6 +107,15 @@ static bool are_alike(const struct attention_block *block) {
     return begins[0] == begins[last] && ends[0] == ends[last];
 }
 
+/* How many rows from row i on see the same keys, as all query heads of a token do. */
+static int alike_from(const struct attention_block *block, int i) {
+    const int *begins = block->chunk->begins, *ends = block->chunk->ends, rows = (int)block->rows;
+    int n = 1;
+    while (i + n < rows && begins[i + n] == begins[i] && ends[i + n] == ends[i])
+        n++;
+    return n;
+}
+
 /* Rows see a range in common, and each some keys before and after it; unless that is all they see, it has whole pairs. */
 static void weight_chunk(const struct attention_block *block) {
     const int *begins = block->chunk->begins, *ends = block->chunk->ends, rows = (int)block->rows;
@@ -114,11 +123,15 @@ static void weight_chunk(const struct attention_block *block) {
     const int begin = begins[rows - 1] + (whole ? begins[rows - 1] % 2 : 0);
     const int end = larger(begin, ends[0] - (whole ? ends[0] % 2 : 0));
     memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
-    for (int i = 0; i < rows; i++)
-        weight_values(block, i, 1, begins[i], smaller(begin, ends[i]), nothing);
+    for (int i = 0, n; i < rows; i += n) {
+        n = alike_from(block, i);
+        weight_values(block, i, n, begins[i], smaller(begin, ends[i]), nothing);
+    }
     weight_values(block, 0, rows, begin, end, block->after_values);
-    for (int i = 0; i < rows; i++)
-        weight_values(block, i, 1, larger(end, begins[i]), ends[i], nothing);
+    for (int i = 0, n; i < rows; i += n) {
+        n = alike_from(block, i);
+        weight_values(block, i, n, larger(end, begins[i]), ends[i], nothing);
+    }
 }
 
 /* From scores to outputs, merged or kept. */

@@ -151,7 +151,7 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
 
 /* Of bf16 or bytes, whole vectors of columns. */
 static void thin_pairs(const struct heed_thin_product *product) {
-    if (product->rows <= PAIRS_ROWS) {
+    if (product->a_words || product->rows <= PAIRS_ROWS) {
         thin_pairs_of_rows(product);
         return;
     }
