@@ -127,7 +127,7 @@ static int64_t least_block_rows(const struct attention_plan *plan) {
 
 static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows) {
     const int64_t least = least_block_rows(plan);
-    if (rows <= least)
+    if (rows <= least || plan->is_thin)
         return rows;
     int64_t most = max_i64(least, min_i64(BLOCK_ROWS_MOST, rows_in_cache(plan->request)));
     if (plan->most_workers > 1) {
@@ -140,7 +140,7 @@ static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows
 /* Few rows against many keys: workers share the keys of one block. */
 static int64_t choose_splits(const struct attention_plan *plan, int64_t rows) {
     const int64_t wanted = (int64_t)plan->most_workers * TASKS_PER_WORKER;
-    if (plan->most_workers == 1 || rows > least_block_rows(plan) || plan->heads >= wanted)
+    if (plan->most_workers == 1 || plan->block_rows < rows || plan->heads >= wanted)
         return 1;
     return max_i64(1, min_i64(plan->chunks, ceil_div(wanted, plan->heads)));
 }

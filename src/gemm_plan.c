@@ -98,7 +98,8 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
     run->task_columns = task_panels * HEED_PANEL;
     run->column_tasks = ceil_div(panels, task_panels);
     const int64_t row_tasks = ceil_div(wanted, run->column_tasks);
-    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), row_tasks > 1 ? TASK_ROWS_LEAST : 1), tile_rows));
+    const int64_t least = run->is_thin ? m : row_tasks > 1 ? TASK_ROWS_LEAST : 1; /* few rows read b once */
+    run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), least), tile_rows));
     return ceil_div(m, run->task_rows) * run->column_tasks;
 }
 

@@ -12,7 +12,8 @@
 #include "schedule.h"
 #include "types.h"
 
-enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32, PLAIN_FAR = 4, FAR_WORD_ROWS = 26 };
+enum { FAR_ROWS = 16, FAR_ROWS_WIDE = 32, FAR_ROWS_WIDENED = 64, PLAIN_FAR = 4, FAR_WORD_ROWS = 26 };
+_Static_assert((int)FAR_ROWS_WIDENED *(int)HEED_PANEL <= (int)HEED_GEMM_THIN_FLOATS, "sums of a panel have room");
 
 static bool exceeds(const struct heed_gemm *request, int64_t bytes) {
     return request->n > bytes / type_span(request->b_type, max_i64(1, request->k));
@@ -49,14 +50,19 @@ static int64_t words_at_most(const struct heed_gemm *request, const struct heed_
 }
 
 /* Of packed floats from memory, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
- * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  From L2, 16 rows take 1.07 of it, and
+ * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  On Zen 5, 40 rows of floats take 0.95,
+ * but from L3 1.04 (AVX2, 18 and 28 rows 0.92, 0.96); 18, 32 and 64 rows of 16 bits, which become floats on their way, take 0.84,
+ * 0.86 and 0.94 (0.81, 0.94, 0.96), of bytes 0.89, 0.91 and 0.95, from L3 0.89 to 1.0.  From L2, 16 rows take 1.07 of it, and
  * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (heed_gemm_takes_words(request, kernels))
         return words_at_most(request, kernels);
     if (!request->packed_b || request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
         return HEED_GEMM_FEW_ROWS;
-    return request->b_type == HEED_F32 && kernels->tile_columns == HEED_PANEL ? FAR_ROWS_WIDE : FAR_ROWS;
+    const bool once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE;
+    if (request->b_type != HEED_F32)
+        return once ? FAR_ROWS_WIDENED : FAR_ROWS;
+    return once || kernels->tile_columns == HEED_PANEL ? FAR_ROWS_WIDE : FAR_ROWS;
 }
 
 /* Packed floats and tiles as wide as a panel: a single row is as quick by these, and so are few from L2, where 4 rows times 384 x

@@ -94,7 +94,8 @@ const char *take_halves(struct tensor *t, enum heed_type type, int64_t columns, 
 enum cache_kind { CACHE_NONE, CACHE_LINEAR, CACHE_RING, CACHE_PAGED };
 struct attention_way {
     struct heed_exec exec;
-    bool planned; /* heed_attention_plan and heed_attention_run */
+    bool planned;      /* heed_attention_plan and heed_attention_run */
+    bool small_caches; /* L1 and L2 are believed to be a byte, so that nothing is near */
     enum cache_kind cache;
     int64_t page_tokens;             /* of CACHE_PAGED */
     const float *key_channel_scales; /* of the cache; NULL: none.  These may change bits */

@@ -243,6 +243,7 @@ struct attention_way way_of(const struct choice *choice) {
     return (struct attention_way){
         .exec = {.isa = heed_kernels_usable(choice->level[OPT_ISA])->name, .threads = threads[choice->level[OPT_THREADS]]},
         .planned = choice->level[OPT_PLANNED],
+        .small_caches = choice->level[OPT_CACHE_SIZES],
         .cache = kinds[choice->level[OPT_CACHE]],
         .page_tokens = page_tokens[choice->level[OPT_CACHE]]};
 }

@@ -42,6 +42,7 @@ static const struct {
     [OPT_VALUE_TYPE] = {"value type", {"f32", "bf16", "f16", "i8"}},
     [OPT_OUTPUT_TYPE] = {"output type", {"f32", "bf16", "f16"}},
     [OPT_COMPUTE] = {"compute", {"f32", "bf16", "bf16 as AMX"}},
+    [OPT_CACHE_SIZES] = {"cache sizes", {"the machine's", "a byte"}},
 };
 
 int option_levels(enum option option) {

@@ -43,6 +43,7 @@ enum option {
     OPT_VALUE_TYPE,
     OPT_OUTPUT_TYPE,
     OPT_COMPUTE,
+    OPT_CACHE_SIZES,
     OPTIONS
 };
 

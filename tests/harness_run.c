@@ -1,6 +1,7 @@
 /* Runs a request of harness_attention.h on guarded memory: every array that it points to is copied to pages of its own, with
  * strides, order and gaps of its own, and compared afterwards. */
 #include "harness_attention.h"
+#include "cache_sizes.h"
 #include "harness_kv.h"
 
 #include "internal.h"
@@ -386,8 +387,10 @@ void run_attention_way(const struct attention_case *c, const struct attention_wa
                        struct attention_result *result) {
     struct laid_out l;
     lay_out(&l, c, way, rng);
+    heed_cache_sizes_set((struct heed_cache_sizes){way->small_caches, way->small_caches}, way->small_caches);
     if ((way->planned ? plan_and_run(&l.request, &way->exec) : heed_attention(&l.request, &way->exec)) != HEED_OK)
         must(heed_error_message());
+    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
     take_results(&l, c, result);
 }
 

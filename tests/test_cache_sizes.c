@@ -34,7 +34,18 @@ START_TEST(test_cache_sizes_are_sane) {
 END_TEST
 
 /* Larger than the smallest blocks in every direction; and as few rows as wait for what they meet if it is not in L2. */
-enum { QUERIES = 210, FEW_QUERIES = 14, KEYS = 560, WIDTH = 72, M = 170, FEW_ROWS = 15, FEWER_ROWS = 9, N = 330, K = 700 };
+enum {
+    QUERIES = 210,
+    FEW_QUERIES = 14,
+    MORE_QUERIES = 32,
+    KEYS = 560,
+    WIDTH = 72,
+    M = 170,
+    FEW_ROWS = 15,
+    FEWER_ROWS = 9,
+    N = 330,
+    K = 700
+};
 
 static struct heed_attention attention_of(int64_t queries, const float *x, float *y) {
     const struct heed_input input = {x, 0, (int64_t)KEYS * WIDTH, WIDTH, HEED_F32};
@@ -99,14 +110,14 @@ static void check_gemm(int64_t m, const float *x, const struct heed_exec *exec, 
 
 enum { FEW_N = 4 * HEED_PANEL + 1, FEW_K = 601 };
 
-/* Rows, some of which wait for packed bf16, with work for several threads from 12 of them on. */
-static void check_pairs(int64_t m, const float *x, const struct heed_exec *exec) {
+/* Rows, some of which wait for packed bf16, with work for several threads from 12 of them on; of floats, or of pairs. */
+static void check_bf16(int64_t m, enum heed_compute compute, const float *x, const struct heed_exec *exec) {
     float *want = new_floats(m * FEW_N), *got = new_floats(m * FEW_N);
     uint16_t *b = malloc(sizeof *b * FEW_K * FEW_N),
              *panels = malloc(sizeof *b * (FEW_K + 1) * (size_t)round_up(FEW_N, HEED_PANEL));
     for (int64_t i = 0; i < FEW_K * FEW_N; i++)
         b[i] = half_of(HEED_BF16, x[i]);
-    struct heed_gemm gemm = {.m = m, .n = FEW_N, .k = FEW_K, .alpha = 1, .b_type = HEED_BF16, .compute = HEED_COMPUTE_BF16};
+    struct heed_gemm gemm = {.m = m, .n = FEW_N, .k = FEW_K, .alpha = 1, .b_type = HEED_BF16, .compute = compute};
     gemm.a = x, gemm.lda = FEW_K;
     if (m % 3 == 0) /* rows that are words as they are */
         gemm.a = b, gemm.a_type = HEED_BF16, gemm.k = gemm.lda = FEW_K - 1;
@@ -120,7 +131,7 @@ static void check_pairs(int64_t m, const float *x, const struct heed_exec *exec)
         heed_cache_sizes_set(believed[i], 0);
         memset(got, 0xff, (size_t)(m * FEW_N) * sizeof *got);
         ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
-        must_be_same("gemm in pairs", exec, &believed[i], got, want, m, FEW_N);
+        must_be_same(compute == HEED_COMPUTE_BF16 ? "gemm in pairs" : "gemm times bf16", exec, &believed[i], got, want, m, FEW_N);
     }
     heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
     free(want);
@@ -129,13 +140,15 @@ static void check_pairs(int64_t m, const float *x, const struct heed_exec *exec)
     free(panels);
 }
 
-START_TEST(test_cache_sizes_and_few_pairs) {
+START_TEST(test_cache_sizes_and_bf16) {
     static const int64_t rows[] = {1, 12, 13, 26, 27, 48, 51, 64, 255};
-    struct rng rng = rng_for("few_pairs", _i);
+    struct rng rng = rng_for("cache_sizes_and_bf16", _i);
     float *x = new_filled(&rng, FILL_NORMAL, (int64_t)FEW_N * FEW_K);
     for (int threads = 1; threads <= 8; threads += 7)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 4 : 1)
-            check_pairs(rows[i], x, &(struct heed_exec){.isa = heed_kernels_usable(_i)->name, .threads = threads});
+            for (int pairs = 0; pairs < 2; pairs++)
+                check_bf16(rows[i], pairs ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32, x,
+                           &(struct heed_exec){.isa = heed_kernels_usable(_i)->name, .threads = threads});
     free(x);
 }
 END_TEST
@@ -147,6 +160,7 @@ START_TEST(test_cache_sizes_do_not_change_bits) {
         const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = threads};
         check_attention(QUERIES, x, &exec);
         check_attention(FEW_QUERIES, x, &exec);
+        check_attention(MORE_QUERIES, x, &exec);
         for (int kind = 0; kind < (test_quick() ? 2 : 8); kind++) {
             check_gemm(test_quick() ? 20 : M, x, &exec, kind & 4, kind & 2, kind & 1);
             check_gemm(FEW_ROWS, x, &exec, kind & 4, kind & 2, kind & 1);
@@ -180,7 +194,7 @@ Suite *cache_sizes_suite(void) {
     tcase_add_test(tests, test_cache_sizes_are_sane);
     tcase_add_test(tests, test_cache_sizes_decide_blocks);
     tcase_add_loop_test(tests, test_cache_sizes_do_not_change_bits, 0, usable_tables());
-    tcase_add_loop_test(tests, test_cache_sizes_and_few_pairs, 0, usable_tables());
+    tcase_add_loop_test(tests, test_cache_sizes_and_bf16, 0, usable_tables());
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return suite;

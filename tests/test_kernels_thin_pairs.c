@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 30 /* more than are multiplied at a time */, MOST_COLUMNS = 270, MOST_K = 300, LONG_K = 700 };
+enum { MOST_ROWS = 70 /* more than are multiplied at a time */, MOST_COLUMNS = 270, MOST_K = 300, LONG_K = 700 };
 
 struct pairs_case {
     enum heed_type type; /* of b */
