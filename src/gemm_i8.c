@@ -92,7 +92,7 @@ static bool load_strip(void *context, int64_t task, int worker) {
 }
 
 /* A panel of b, packed if it is used more than once. */
-static void find_panel(const struct i8_run *run, int64_t column, float *panel, struct heed_i8_product *product) {
+static void find_panel(const struct i8_run *run, int64_t column, int64_t end, float *panel, struct heed_i8_product *product) {
     const struct heed_gemm *request = run->request;
     product->columns = (int)min_i64(HEED_PANEL, request->n - column);
     if (request->packed_b) {
@@ -103,6 +103,8 @@ static void find_panel(const struct i8_run *run, int64_t column, float *panel, s
     if (run->packs) {
         run->kernels->pack_blocks(product->b, request->b_type, request->ldb, request->k, product->columns, panel);
         product->packed = panel;
+        if (request->ldb == request->k && column + HEED_PANEL < end)
+            product->next = heed_gemm_b_at(request, column + HEED_PANEL, 0);
     }
 }
 
@@ -112,6 +114,7 @@ static void multiply_strips(const struct i8_run *run, int64_t row, int64_t end, 
         product->rows = (int)min_i64(run->i8->strip_rows, end - i);
         product->a = run->a + i * run->blocks;
         run->i8->product(product);
+        product->next = NULL;
         heed_gemm_finish(run->request, run->epilogue, run->kernels,
                          &(struct heed_gemm_sums){run->row + i, product->rows, column, product->columns, product->c, HEED_PANEL});
     }
@@ -133,7 +136,7 @@ static bool multiply(void *context, int64_t task, int worker) {
                                           .c = workspace,
                                           .scratch = workspace + run->scratch_at,
                                           .fetch_once = heed_cpu_traits() & (HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_FETCHES_I8_ONCE)};
-        find_panel(run, column, workspace + run->panel_at, &product);
+        find_panel(run, column, end, workspace + run->panel_at, &product);
         multiply_strips(run, row, min_i64(run->rows, row + run->task_rows), column, &product);
     }
     return true;

@@ -251,6 +251,7 @@ struct heed_i8_product {
     const void *packed;
     const void *b;
     int64_t ldb;
+    const void *next;
     float *c;
     void *scratch; /* as many bytes as the kernels want, aligned to 64 */
     bool fetch_once;
