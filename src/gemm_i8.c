@@ -15,13 +15,18 @@ enum {
     A_BLOCKS = 1 << 17, /* of a in bytes at a time, 5 MiB, if that is rows enough */
     A_ROWS_LEAST = 64,
     TASKS_PER_WORKER = 4,
-    /* Weights as they are become words in registers, for up to 4 rows at a time, and for more rows than these once, in a panel: 8
-     * rows times 4096 x 4096 take 0.6 (q8_0) and 0.9 of the time so, 12 rows 0.74 and 0.87, times 1024 x 1024 1.02 and 1.05 (Zen
-     * 3). */
-    FEW_ROWS = 12
+    FEW_ROWS = 12,
+    FEW_ROWS_WIDE = 8
 };
 /* Of a multiply-add, where one of floats is two: it takes about half of their time. */
 static const double flops_each = 1.0;
+
+/* Weights as they are become words in registers, for up to 4 or 8 rows at a time, and for more rows than these once, in a panel: 8
+ * rows times 4096 x 4096 take 0.6 (q8_0) and 0.9 of the time so, 12 rows 0.74 and 0.87, times 1024 x 1024 1.02 and 1.05 (AVX2, Zen
+ * 3); by AVX-512 on Zen 5 10 rows 0.95 and 1.2, times 2048 x 2048 1.23. */
+static bool has_few_rows(const struct i8_run *run) {
+    return run->request->m <= (run->kernels->tile_columns == HEED_PANEL ? FEW_ROWS_WIDE : FEW_ROWS);
+}
 
 static void plan_tasks(struct i8_run *run) {
     const int64_t panels = ceil_div(run->request->n, HEED_PANEL), wanted = run->workers > 1 ? run->workers * TASKS_PER_WORKER : 1;
@@ -32,7 +37,7 @@ static void plan_tasks(struct i8_run *run) {
 
 static void plan_workspace(struct i8_run *run) {
     const struct heed_gemm *request = run->request;
-    run->packs = !request->packed_b && request->m > FEW_ROWS;
+    run->packs = !request->packed_b && !has_few_rows(run);
     const int rows = (int)min_i64(request->m, run->i8->strip_rows);
     const int64_t scratch = run->i8->scratch_bytes ? run->i8->scratch_bytes(request->b_type, rows) : 0;
     run->scratch_at = rows * HEED_PANEL; /* first for load_strip, then for products */
@@ -91,7 +96,9 @@ static bool load_strip(void *context, int64_t task, int worker) {
     return true;
 }
 
-/* A panel of b, packed if it is used more than once. */
+/* A panel of b, packed if it is used more than once.  What the next one will be made of, if it is one piece, comes into L2 beside
+ * the first rows: from memory 13 and 16 rows times 4096 x 4096 take 0.70 of the time so, 32 rows 0.84 (AVX2 0.91), 64 rows 0.93, of
+ * 11008 x 4096, two panels of which L2 does not hold, 16 rows 0.80, 64 rows 0.95 (Zen 5). */
 static void find_panel(const struct i8_run *run, int64_t column, int64_t end, float *panel, struct heed_i8_product *product) {
     const struct heed_gemm *request = run->request;
     product->columns = (int)min_i64(HEED_PANEL, request->n - column);

@@ -241,7 +241,8 @@ struct heed_i8_block {
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns;
  * the other elements of c, up to HEED_PANEL, its leading dimension, become anything.  lda counts blocks.  b is a panel that
- * pack_blocks made, and what follows it is fetched, or, if packed is NULL, what it is made of. */
+ * pack_blocks made, and what follows it is fetched, or, if packed is NULL, what it is made of.  Advice, beside a panel: `next`,
+ * unless NULL, is fetched into L2, as many bytes as the panel has. */
 struct heed_i8_product {
     int rows, columns;
     int64_t k;

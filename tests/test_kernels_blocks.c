@@ -168,6 +168,7 @@ static void check_i8_product(const struct heed_kernels *table, const struct heed
     struct heed_i8_block *blocks = new_i8_rows(table, a, rows, b->k, apart);
     product.a = blocks, product.type = b->type, product.packed = packed ? panel->packed.data : NULL;
     product.b = b->data, product.ldb = b->ld, product.c = got, product.fetch_once = rng_range(rng, 0, 1);
+    product.next = rng_range(rng, 0, 1) ? b->data : NULL;
     const int64_t scratch = kernels->scratch_bytes ? kernels->scratch_bytes(b->type, (int)rows) : 0;
     product.scratch = aligned_alloc(64, (size_t)round_up(scratch + 1, 64));
     kernels->product(&product);

@@ -191,9 +191,15 @@ INLINE short avx512_half(const char *p) {
     memcpy(&x, p, sizeof x);
     return x;
 }
+/* Pinned: gcc 12 else loads some by way of a mask register, with which 2 to 4 rows times q4_0 in L2 take 1.05 of the time. */
+INLINE __m128i avx512_two_halves(const char *const p[2]) {
+    int first = avx512_half(p[0]);
+    PIN(first);
+    return _mm_insert_epi16(_mm_cvtsi32_si128(first), avx512_half(p[1]), 1);
+}
 INLINE __m128i avx512_halves(const char *const p[8]) {
-    return _mm_setr_epi16(avx512_half(p[0]), avx512_half(p[1]), avx512_half(p[2]), avx512_half(p[3]), avx512_half(p[4]),
-                          avx512_half(p[5]), avx512_half(p[6]), avx512_half(p[7]));
+    return _mm_unpacklo_epi64(_mm_unpacklo_epi32(avx512_two_halves(p), avx512_two_halves(p + 2)),
+                              _mm_unpacklo_epi32(avx512_two_halves(p + 4), avx512_two_halves(p + 6)));
 }
 INLINE vh v_load_half_at(const char *const p[VF_LANES]) { return _mm256_set_m128i(avx512_halves(p + 8), avx512_halves(p)); }
 /* Of two blocks, by the 64 bytes in which both are, in one operation for a column, where two halves would be four. */
