@@ -127,6 +127,7 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
                                         .words = heed_gemm_packed_has_words(request),
                                         .continues = done > 0,
                                         .far = is_far(request),
+                                        .near = !exceeds_l2(request, 1),
                                         .exact = !request->packed_b,
                                         .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE};
     if (request->packed_b) {

@@ -69,6 +69,7 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .pairs = t->pairs,
                                               .continues = t->continues,
                                               .far = rng_range(rng, 0, 1),
+                                              .near = rng_range(rng, 0, 1),
                                               .exact = t->exact,
                                               .fetch_once = rng_range(rng, 0, 1),
                                               .next = t->has_next ? t->a : NULL,

@@ -119,6 +119,7 @@ static void check_thin_pairs(const struct heed_kernels *table, struct rng *rng) 
                                         .continues = t.continues,
                                         .exact = true,
                                         .far = rng_range(rng, 0, 1),
+                                        .near = rng_range(rng, 0, 1),
                                         .fetch_once = rng_range(rng, 0, 1),
                                         .next = rng_range(rng, 0, 1) ? t.b : NULL,
                                         .next_step = rng_range(rng, 0, 1) * 64};

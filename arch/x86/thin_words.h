@@ -97,10 +97,8 @@ static void thin_words(const struct heed_thin_product *product) {
 THIN_SQUARES_OF_TYPE(squares_words, HEED_BF16, SQUARES_OF_WORDS)
 
 static void thin_word_squares(const struct heed_thin_product *product, int64_t k, int from, int to) {
-    static void (*const squares[FAR_SQUARE_ROWS_MOST])(const struct heed_thin_product *product, int64_t k, int j) =
-        THIN_SQUARES_NAMES(squares_words);
-    for (int j = from; j < to; j += VF_LANES)
-        squares[product->rows - 1](product, k, j);
+    static const thin_squares_shape squares[FAR_SQUARE_ROWS_MOST] = THIN_SQUARES_NAMES(squares_words);
+    thin_squares_in(squares[product->rows - 1], product, k, from, to);
 }
 
 static void thin_words_transposed(const struct heed_thin_product *product) {

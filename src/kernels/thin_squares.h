@@ -21,13 +21,25 @@ enum {
      * the time, times 768 x 768 floats from L2 0.94, 4 rows 0.82, decoding from rows of bf16 0.97, and 5 to 12 rows of floats from
      * memory, spread, 0.79 to 0.98 (Zen 5). */
     PART_LINES = 4,
-    UNSPREAD_ROWS = 4,    /* of far floats, at most: these would take 1.0 to 1.2 by as many lines */
-    FAR_BYTES = 16 * 1024 /* shorter rows are fetched so far ahead, and from half of it on into L1 */
+    UNSPREAD_ROWS = 4,                     /* of far floats, at most: these would take 1.0 to 1.2 by as many lines */
+    SQUARES_BESIDE = VF_LANES < 8 ? 4 : 2, /* see thin_squares_beside */
+    FAR_BYTES = 16 * 1024                  /* shorter rows are fetched so far ahead, and from half of it on into L1 */
 };
 
 /* What a step of the chains takes in: an element; one of a pair of bf16, of which the odd one comes first; or both, as a word, by
  * TILE_CHAIN. */
 enum thin_squares { SQUARES_OF_ELEMENTS, SQUARES_OF_PAIRS, SQUARES_OF_WORDS };
+
+/* How many squares are multiplied side by side: a chain waits for its own latency, 4 cycles for an element of each row of b, which
+ * of 16 bits are 8 bytes a cycle, 4 by AVX2, 2 by NEON; other squares' run meanwhile.  From L2, 1 and 2 rows of 16 bits take 0.61
+ * to 0.83 of the time by two, by AVX2 0.61 to 0.69, 4 rows 0.98 (0.9), 1 and 2 rows of floats 0.7 to 0.95, 1.09 (0.6 to 0.7).
+ * Memory gives less for more rows that are read side by side: AVX-512's 32 take 1.05 to 1.5, from L3 0.84 to 1.5, AVX2's 16 0.62 to
+ * 0.9 with 16 bits, 1 or 2 rows, else 0.94 to 1.3 (Zen 5).  NEON has not been timed. */
+INLINE int thin_squares_beside(const enum heed_type type, const int rows, bool near) {
+    const bool narrow = VF_LANES < HEED_LINE, halves = type != HEED_F32;
+    const bool beside = near ? narrow || rows <= (halves ? 3 : 1) : narrow && rows <= 2 && (halves || VF_LANES < 8);
+    return beside ? SQUARES_BESIDE : 1;
+}
 
 /* Pieces of rows that are fetched some lines at a time, or a few more than they have: far ones into L2, near ones into L1, as in
  * thin_fetch; 0: none. */
@@ -61,20 +73,20 @@ INLINE uintptr_t thin_row(const enum heed_type type, const struct heed_thin_prod
     return first ? first + (uintptr_t)(row < product->columns ? row : row - product->columns) * (uintptr_t)*step : 0;
 }
 
-/* What is fetched beside the piece from element p on of rows from j on: their next one, or that of other rows. */
-INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const struct heed_thin_product *product, int j, int64_t p,
-                                            int64_t piece) {
+/* What is fetched beside the piece from element p on of so many rows from j on: their next one, or that of other rows. */
+INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const int rows, const struct heed_thin_product *product,
+                                            int j, int64_t p, int64_t piece) {
     const int64_t next = p + piece;
-    struct thin_pieces ahead = {.rows = VF_LANES, .bytes = type_span(type, min_i64(piece, product->k))};
+    struct thin_pieces ahead = {.rows = rows, .bytes = type_span(type, min_i64(piece, product->k))};
     if (next < product->k) {
         ahead.far = thin_row(type, product, j, &ahead.far_step) + (uintptr_t)type_span(type, next);
         ahead.bytes = type_span(type, min_i64(piece, product->k - next));
         return ahead;
     }
-    const int squares = piece < product->k ? 1 : (int)max_i64(1, FAR_BYTES / VF_LANES / ahead.bytes);
-    ahead.far = thin_row(type, product, j + squares * VF_LANES, &ahead.far_step);
-    if (squares > 1)
-        ahead.near = thin_row(type, product, j + squares / 2 * VF_LANES, &ahead.near_step);
+    const int times = piece < product->k ? 1 : (int)max_i64(1, FAR_BYTES / rows / ahead.bytes);
+    ahead.far = thin_row(type, product, j + times * rows, &ahead.far_step);
+    if (times > 1)
+        ahead.near = thin_row(type, product, j + times / 2 * rows, &ahead.near_step);
     if (!ahead.far)
         ahead.rows = 0;
     return ahead;
@@ -121,49 +133,65 @@ INLINE void thin_square(const enum heed_type type, const enum thin_squares kind,
         thin_fetch_part(ahead, 1);
 }
 
-/* VF_LANES columns from j on; k is a multiple of a square's. */
+/* VF_LANES columns for each of the squares side by side, from j on; k is a multiple of a square's. */
 INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares kind, const int rows, const bool spread,
-                            const struct heed_thin_product *product, int64_t k, int j) {
+                            const int beside, const struct heed_thin_product *product, int64_t k, int j) {
     const int step = turn_step(type, INT64_MAX);
     const bool longer = product->fetch_once && (type != HEED_F32 || rows <= 2);
-    const int64_t pieces = ceil_div(product->k, longer ? PIECE_ONCE : PIECE_BYTES / type_bytes(type));
+    const int64_t pieces = ceil_div(product->k, (longer ? PIECE_ONCE : PIECE_BYTES / type_bytes(type)) / beside);
     const int64_t piece = round_up(ceil_div(product->k, pieces), step);
     const void *b = type_at(type, product->b, j * product->ldb);
     struct tile_rows a;
-    vf acc[FAR_SQUARE_ROWS];
+    vf acc[SQUARES_BESIDE][FAR_SQUARE_ROWS];
     tile_rows_begin(rows, &a, product->a, product->lda);
-    UNROLL for (int i = 0; i < rows; i++) acc[i] = product->continues ? v_load(product->c + i * product->ldc + j) : v_zero();
+    UNROLL for (int s = 0; s < beside; s++) UNROLL for (int i = 0; i < rows; i++) acc[s][i] =
+        product->continues ? v_load(product->c + i * product->ldc + j + s * VF_LANES) : v_zero();
     for (int64_t p = 0; p < k;) {
         const int64_t end = min_i64(p + piece, k);
-        struct thin_pieces ahead = thin_pieces_after(type, product, j, p, piece);
+        struct thin_pieces ahead = thin_pieces_after(type, beside * VF_LANES, product, j, p, piece);
         if (product->fetch_once && (type != HEED_F32 || rows > 2))
             thin_fetch_into_l1(&ahead);
         NO_UNROLL for (; p < end; p += step) {
-            thin_square(type, kind, rows, spread, type_at(type, b, p), product->ldb, &a, acc, &ahead);
+            UNROLL for (int s = 0; s < beside; s++) thin_square(
+                type, kind, rows, spread, type_at(type, b, s * VF_LANES * product->ldb + p), product->ldb, &a, acc[s], &ahead);
             tile_rows_advance(rows, &a, kind == SQUARES_OF_WORDS ? step / 2 : step);
             tile_rows_pin(rows, &a);
         }
     }
-    UNROLL for (int i = 0; i < rows; i++) v_store(product->c + i * product->ldc + j, acc[i]);
+    UNROLL for (int s = 0; s < beside; s++) UNROLL for (int i = 0; i < rows; i++)
+        v_store(product->c + i * product->ldc + j + s * VF_LANES, acc[s][i]);
 }
 
 /* Spread, decoding from rows in memory takes 0.93 to 0.97 of the time, 2 to 12 rows times 4096 x 4096 bf16 0.87 to 0.93, 1 to 8
  * rows times 768 x 768 floats 0.7 to 0.9; but 1 to 4 rows of these that are far take 1.01 to 1.05, of AVX2 up to 1.25 (Zen 5). */
 INLINE void thin_squares(const enum heed_type type, const enum thin_squares kind, const int rows,
-                         const struct heed_thin_product *product, int64_t k, int j) {
-    if (type == HEED_F32 && product->far && rows <= UNSPREAD_ROWS)
-        thin_squares_of(type, kind, rows, false, product, k, j);
+                         const struct heed_thin_product *product, int64_t k, int j, int beside) {
+    const bool may_be_beside = thin_squares_beside(type, rows, true) > 1;
+    if (may_be_beside && beside > 1)
+        thin_squares_of(type, kind, rows, true, SQUARES_BESIDE, product, k, j);
+    else if (type == HEED_F32 && product->far && rows <= UNSPREAD_ROWS)
+        thin_squares_of(type, kind, rows, false, 1, product, k, j);
     else
-        thin_squares_of(type, kind, rows, true, product, k, j);
+        thin_squares_of(type, kind, rows, true, 1, product, k, j);
+}
+
+/* Columns [from, to), whole squares of them. */
+typedef void (*thin_squares_shape)(const struct heed_thin_product *product, int64_t k, int j, int beside);
+INLINE void thin_squares_in(thin_squares_shape squares, const struct heed_thin_product *product, int64_t k, int from, int to) {
+    const int most = thin_squares_beside(product->type, product->rows, product->near);
+    for (int j = from, beside; j < to; j += beside * VF_LANES) {
+        beside = to - j < most * VF_LANES ? 1 : most;
+        squares(product, k, j, beside);
+    }
 }
 
 /* Narrow vectors have no squares of pairs: by AVX2 1 to 4 rows times 768 x 768 would take 1.1 to 1.3 of the time from L2, times
  * 4096 x 4096 from memory 0.99 to 1.25 (Zen 5). */
 #define SQUARE_ROWS_OF(kind) ((kind) == SQUARES_OF_PAIRS && VF_LANES < HEED_LINE ? 0 : FAR_SQUARE_ROWS)
 #define THIN_SQUARES(name, type, kind, rows)                                                                                       \
-    NOINLINE void name##_##rows(const struct heed_thin_product *product, int64_t k, int j) {                                       \
+    NOINLINE void name##_##rows(const struct heed_thin_product *product, int64_t k, int j, int beside) {                           \
         if (rows <= SQUARE_ROWS_OF(kind))                                                                                          \
-            thin_squares(type, kind, rows <= SQUARE_ROWS_OF(kind) ? rows : 1, product, k, j);                                      \
+            thin_squares(type, kind, rows <= SQUARE_ROWS_OF(kind) ? rows : 1, product, k, j, beside);                              \
     }
 #define THIN_SQUARES_OF_TYPE(name, type, kind)                                                                                     \
     THIN_SQUARES(name, type, kind, 1)                                                                                              \

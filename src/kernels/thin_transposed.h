@@ -82,8 +82,6 @@ static void thin_part_turned(const struct heed_thin_product *product, int j, int
         thin_product_turned(&part);
 }
 
-typedef void (*thin_squares_shape)(const struct heed_thin_product *product, int64_t k, int j);
-
 /* By so many rows less 1; NULL where none of them takes these. */
 static const thin_squares_shape *thin_squares_for(const struct heed_thin_product *product) {
     static const thin_squares_shape of_types[3][FAR_SQUARE_ROWS_MOST] = {[HEED_F32] = THIN_SQUARES_NAMES(squares),
@@ -100,9 +98,7 @@ static const thin_squares_shape *thin_squares_for(const struct heed_thin_product
 /* Columns [from, to), whole squares of them, and k of k. */
 typedef void (*thin_squares_of_columns)(const struct heed_thin_product *product, int64_t k, int from, int to);
 static void thin_squares_by_type(const struct heed_thin_product *product, int64_t k, int from, int to) {
-    const thin_squares_shape squares = thin_squares_for(product)[product->rows - 1];
-    for (int j = from; j < to; j += VF_LANES)
-        squares(product, k, j);
+    thin_squares_in(thin_squares_for(product)[product->rows - 1], product, k, from, to);
 }
 
 /* Squares as long as they are whole, and the rest turned. */
