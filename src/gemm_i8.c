@@ -97,8 +97,7 @@ static bool load_strip(void *context, int64_t task, int worker) {
 }
 
 /* A panel of b, packed if it is used more than once.  What the next one will be made of, if it is one piece, comes into L2 beside
- * the first rows: from memory 13 and 16 rows times 4096 x 4096 take 0.70 of the time so, 32 rows 0.84 (AVX2 0.91), 64 rows 0.93, of
- * 11008 x 4096, two panels of which L2 does not hold, 16 rows 0.80, 64 rows 0.95 (Zen 5). */
+ * the first rows: from memory 13 and 16 rows times 4096 x 4096 take 0.72 of the time so, 32 rows 0.82, 64 rows 0.92 (Zen 5). */
 static void find_panel(const struct i8_run *run, int64_t column, int64_t end, float *panel, struct heed_i8_product *product) {
     const struct heed_gemm *request = run->request;
     product->columns = (int)min_i64(HEED_PANEL, request->n - column);

@@ -62,6 +62,14 @@ INLINE void fetch_lines(uintptr_t at, const int bytes, const bool into_l1) {
     }
 }
 
+/* Every step-th of so many lines, into L2. */
+INLINE void fetch_some_lines(uintptr_t at, int first, int step, int lines) {
+    NO_UNROLL for (int line = first; line < lines; line += step) {
+        __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 2);
+        PIN(line);
+    }
+}
+
 /* Once, 8 KB ahead is best: with 12 to 24 KB, q8_0 from memory takes 1.07 of the time.  Twice, and again 4 KB ahead, is for
  * products that ask for lines too quickly for all of them to be fetched: one row of bytes times q8_0 from memory takes 0.92 to 0.99
  * of the time so, from L2 1.02; two and four rows would take 1.03, q4_0 1.0 to 1.04, one row of floats 1.04 (Zen 5). */

@@ -44,10 +44,10 @@ struct i8_window {
     int64_t lda;
     float *c;
     bool fetches, fetch_once;
-    /* What is fetched beside it into L2, as many bytes as it has; by every turns-th turn of each tile, from the turn-th on, or -1.
-     */
+    /* What is fetched beside it into L2, as many bytes as it has: of each block so many lines, of which every tiles-th by one tile,
+     * beginning with its own number.  0 lines: nothing. */
     uintptr_t next;
-    int turn, turns;
+    int lines, tile, tiles;
 };
 
 INLINE vi i8_dot(const enum heed_type type, const int half, vi sum, vi w, vi x) {
@@ -130,13 +130,15 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
     const struct heed_i8_block *a = window->a;
     const int64_t row_bytes = window->lda * (int64_t)sizeof *a;
     const bool twice = type == HEED_Q8_0 && rows == 1 && VF_LANES == HEED_LINE;
-    const int turn_bytes = block_halves(type) * HEED_PANEL / BLOCK_TURNS * block_bytes(type);
     uintptr_t next = window->next;
-    int wait = j == 0 ? window->turn : -1;
     NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
         const char *words = block + HEED_PANEL * scale_bytes(type) + j * WORD_BYTES;
         const char *const end = words + block_words(type) * WORDS_BYTES;
         const int8_t *q = a->q;
+        if (rows > 1 && j == 0) {
+            fetch_some_lines(next, window->tile, window->tiles, window->lines);
+            next += (uintptr_t)(HEED_PANEL * block_bytes(type));
+        }
         vi sums[I8_ROWS][I8_VECTORS];
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] =
             i8_start(type, a + i * window->lda);
@@ -147,11 +149,6 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
                     PIN(at); /* else gcc makes each line's address in advance, and q4_0 from L2 takes 1.08 times as long */
                     fetch_packed(type, twice, at, window->fetch_once);
                 }
-            if (rows > 1 && wait-- == 0) {
-                fetch_lines(next, turn_bytes, false);
-                wait = window->turns - 1;
-            }
-            next += (uintptr_t)turn_bytes;
             UNROLL for (int word = 0; word < TURN_WORDS; word++) {
                 i8_word(type, rows, vectors, sums, q, row_bytes, words);
                 words += WORDS_BYTES;
@@ -190,13 +187,13 @@ static void i8_multiply_window(enum heed_type type, const struct i8_window *whol
                                                                          {i8_q4_0_1, i8_q4_0_2, i8_q4_0_3, i8_q4_0_4}};
     struct i8_window window = *whole;
     window.fetches = true;
-    window.turns = (rows + I8_ROWS - 1) / I8_ROWS;
-    window.turn = window.next ? 0 : -1;
+    window.lines = window.next ? HEED_PANEL * block_bytes(type) / LINE_BYTES : 0;
+    window.tiles = (rows + I8_ROWS - 1) / I8_ROWS;
     for (int count; rows > 0; rows -= count) {
         count = i8_part(rows, I8_ROWS);
         shapes[type == HEED_Q4_0][count - 1](&window);
         window.fetches = false;
-        window.turn += window.next ? 1 : 0;
+        window.tile++;
         window.a += count * window.lda;
         window.c += count * HEED_PANEL;
     }
