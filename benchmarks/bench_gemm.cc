@@ -35,7 +35,7 @@ const Types floats = {HEED_F32, HEED_F32, HEED_COMPUTE_F32}, weights_of_bf16 = {
             dots_of_bf16 = {HEED_BF16, HEED_BF16, HEED_COMPUTE_BF16_AMX};
 
 /* Weights of 8 and 4 bits.  A single row reads them from memory, where those of a large model are: layers in turn. */
-const Shape weight_shapes[] = {{1, 4096, 4096}, {8, 4096, 4096}, {512, 768, 768}};
+const Shape weight_shapes[] = {{1, 4096, 4096}, {8, 4096, 4096}, {32, 4096, 4096}, {512, 768, 768}};
 const Shape brief_weight_shapes[] = {{67, 130, 128}, {1, 300, 192}};
 const heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
 /* Few rows, with weights as checkpoints have them. */
