@@ -27,8 +27,11 @@
 #define THIN_ROWS              24
 #define THIN_ROWS_FAR_FLOATS   32
 #define THIN_ROWS_FETCHED_ONCE 64
-#define THIN_KEYS_PER_ROW      8
-#define THIN_BYTES_LEAST       (16 * 1024)
+/* And up to so many where heads are fewer than workers, which then share the keys of a head, not its rows: with two threads, 72 and
+ * 128 rows of one head take 0.7 to 0.9 of the time, 96 rows, else two blocks of 48, 1.0 to 1.13 (Zen 5). */
+#define THIN_ROWS_SHARED  128
+#define THIN_KEYS_PER_ROW 8
+#define THIN_BYTES_LEAST  (16 * 1024)
 
 /* Rows of scores with a chunk, of one or of several: 64 KiB. */
 #define ROWS_TOGETHER 64
@@ -60,7 +63,7 @@ static int64_t thin_rows(const struct attention_plan *plan) {
     if (request->key_tokens <= heed_cache_sizes().l2 / key_bytes / max_i64(1, plan->heads))
         return THIN_ROWS;
     if (plan->fetch_once && (!plan->pairs || request->cache)) /* of others, dots take pairs at once only where they pack them */
-        return THIN_ROWS_FETCHED_ONCE;
+        return plan->heads < plan->most_workers ? THIN_ROWS_SHARED : THIN_ROWS_FETCHED_ONCE;
     return floats ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
 }
 
@@ -76,8 +79,6 @@ static bool must_be_rounded(enum heed_type type) { return type == HEED_F32 || ty
 
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
-    plan->key_type = request->cache ? request->cache->key_type : request->key.type;
-    plan->value_type = request->cache ? request->cache->value_type : request->value.type;
     plan->fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE;
     plan->is_thin = request->compute != HEED_COMPUTE_BF16_AMX && is_thin(plan, rows) &&
                     !(plan->pairs && (must_be_rounded(plan->key_type) || must_be_rounded(plan->value_type)));
@@ -306,6 +307,9 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     const int64_t rows = max_i64(1, plan->group * request->query_tokens);
     plan->pairs = request->compute == HEED_COMPUTE_BF16;
     plan->depth = plan->pairs ? round_up(request->head_dim, 2) : request->head_dim;
+    plan->key_type = request->cache ? request->cache->key_type : request->key.type;
+    plan->value_type = request->cache ? request->cache->value_type : request->value.type;
+    plan->most_workers = workers_for(plan, INT64_MAX, count_flops(request, true));
     plan_memory_access(plan, rows);
     plan->subrows = plan->is_thin ? (int)rows : choose_subrows();
     const struct heed_dots *dots = heed_kernels_dots(kernels, request->compute);
@@ -316,7 +320,6 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     if ((plan->pairs && !plan->is_thin) || plan->dots)
         plan->pack_keys = plan->pack_values = true;
     plan_scores(plan);
-    plan->most_workers = workers_for(plan, INT64_MAX, count_flops(request, true));
     plan->block_rows = choose_block_rows(plan, rows);
     plan->splits = choose_splits(plan, rows);
     plan->beside = choose_beside(plan, false);
