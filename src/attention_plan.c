@@ -56,6 +56,7 @@ static int choose_subrows(void) {
     return in_cache < 2 * HEED_ATTENTION_SUBROWS ? HEED_ATTENTION_SUBROWS : 2 * HEED_ATTENTION_SUBROWS;
 }
 
+/* Rows that are few, at most, by where keys and values are: L2 holds all of them, or it does not. */
 static int64_t thin_rows(const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     const int64_t key_bytes = request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type);

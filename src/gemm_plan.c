@@ -75,18 +75,28 @@ static int64_t tasks_per_worker(const struct gemm_run *run) {
 }
 
 /* Where b is packed, rows are cut first, so that a task reads few rows of a and writes lines of c that no other does: sentences are
- * 1.02 times as fast with two threads; but into no more parts than there are workers, for each reads all of b: by twice as many 512
- * to 1024 rows take 1.03 times as long (Zen 5).  Where each task makes its own part of b, columns are, to no fewer than strips are
- * worth if the rows suffice: with two threads 1024 x 1024 x 1024 takes 0.92 of the time so, 2048 x 2048 x 2048 0.87, but 512 x 768
- * x 768 by a transposed b, or one of another type, 1.02 to 1.04 (AVX2, Zen 3).  Where columns suffice, rows are not cut as well:
- * 64, 128, 256 and 512 rows times 768 x 768 take 0.83, 0.96, 0.88 and 0.98 of the time, by AVX2 0.87 to 0.98 (Zen 5). */
-static int64_t rows_cut_first(const struct gemm_run *run, int64_t wanted) {
+ * 1.02 times as fast with two threads; but into no more parts than there are workers, for each reads all of b: into twice as many
+ * 512 to 1024 rows take 1.03 times as long (Zen 5).  Where each task makes its own part of b, columns are, to no fewer than strips
+ * are worth if the rows suffice: with two threads 1024 x 1024 x 1024 takes 0.92 of the time so, 2048 x 2048 x 2048 0.87, but 512 x
+ * 768 x 768 by a transposed b, or one of another type, 1.02 to 1.04 (AVX2, Zen 3).  Where columns suffice, rows are not cut as
+ * well: 64, 128, 256 and 512 rows times 768 x 768 take 0.83, 0.96, 0.88 and 0.98 of the time, by AVX2 0.87 to 0.98 (Zen 5). */
+static int64_t rows_cut_first(const struct gemm_run *run, int64_t wanted, int threads) {
     const struct heed_gemm *request = run->request;
     const int64_t needed = ceil_div(wanted, max_i64(1, request->n / STRIPS_LEAST_COLUMNS));
     const int64_t least = request->transpose_b || request->b_type != HEED_F32 ? 2 * LEAST_ROWS : LEAST_ROWS;
     if (request->packed_b)
-        return max_i64(1, min_i64(wanted / TASKS_PER_WORKER, request->m / LEAST_ROWS));
+        return max_i64(1, min_i64(threads, request->m / LEAST_ROWS));
     return tiles_read_strips(run) && needed <= request->m / least ? needed : 1;
+}
+
+/* Parts of rows beside those of columns, as many for each worker. */
+static int64_t count_row_tasks(const struct gemm_run *run, int64_t wanted, int64_t rows_first, int threads) {
+    if (!run->request->packed_b && rows_first == 1 && run->column_tasks >= COLUMN_TASKS_LEAST * threads)
+        return 1;
+    int64_t count = ceil_div(wanted, run->column_tasks);
+    while (count > 1 && count * run->column_tasks % threads)
+        count++;
+    return count;
 }
 
 static int64_t plan_tasks(struct gemm_run *run, int threads) {
@@ -97,13 +107,10 @@ static int64_t plan_tasks(struct gemm_run *run, int threads) {
     run->task_rows = m;
     if (wanted == 1) /* divisions are a fifth of a small product's time */
         return 1;
-    const int64_t rows_first = rows_cut_first(run, wanted), task_panels = ceil_div(panels, ceil_div(wanted, rows_first));
+    const int64_t rows_first = rows_cut_first(run, wanted, threads), task_panels = ceil_div(panels, ceil_div(wanted, rows_first));
     run->task_columns = task_panels * HEED_PANEL;
     run->column_tasks = ceil_div(panels, task_panels);
-    const bool columns_suffice = !run->request->packed_b && rows_first == 1 && run->column_tasks >= COLUMN_TASKS_LEAST * threads;
-    int64_t row_tasks = columns_suffice ? 1 : ceil_div(wanted, run->column_tasks);
-    while (row_tasks > 1 && row_tasks * run->column_tasks % threads) /* as many for each */
-        row_tasks++;
+    const int64_t row_tasks = count_row_tasks(run, wanted, rows_first, threads);
     const int64_t least = run->is_thin ? m : row_tasks > 1 ? TASK_ROWS_LEAST : 1; /* few rows read b once */
     run->task_rows = min_i64(m, round_up(max_i64(ceil_div(m, row_tasks), least), tile_rows));
     return ceil_div(m, run->task_rows) * run->column_tasks;

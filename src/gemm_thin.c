@@ -13,13 +13,13 @@
 #include "types.h"
 
 enum {
-    FAR_ROWS = 16,
-    FAR_ROWS_WIDE = 32,
-    FAR_ROWS_WIDENED = 64,
-    PLAIN_FAR = 4,
-    FAR_WORD_ROWS = 26,
-    PIECE = 1024,
-    PIECE_TALL = 256
+    FAR_ROWS = 16,         /* that are few where b is far */
+    FAR_ROWS_WIDE = 32,    /* the same with tiles as wide as a panel */
+    FAR_ROWS_WIDENED = 64, /* times what becomes floats */
+    FAR_WORD_ROWS = 26,    /* times words */
+    PLAIN_FAR = 4,         /* L2 caches */
+    PIECE = 1024,          /* elements of a row of b as it is */
+    PIECE_TALL = 256       /* of floats, for a tall tile */
 };
 _Static_assert((int)FAR_ROWS_WIDENED *(int)HEED_PANEL <= (int)HEED_GEMM_THIN_FLOATS, "sums of a panel have room");
 
@@ -181,9 +181,10 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
 static int64_t columns_at_once(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (request->packed_b || request->transpose_b)
         return HEED_PANEL;
-    const bool once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE, tall = request->m > kernels->tile_rows;
     const int64_t most = HEED_GEMM_THIN_FLOATS / request->m / HEED_PANEL * HEED_PANEL;
-    return !once || request->n <= most ? most : min_i64(most, tall && request->b_type == HEED_F32 ? PIECE_TALL : PIECE);
+    if (request->n <= most || !(heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE))
+        return most;
+    return min_i64(most, request->b_type == HEED_F32 && request->m > kernels->tile_rows ? PIECE_TALL : PIECE);
 }
 
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums) {
