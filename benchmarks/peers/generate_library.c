@@ -41,7 +41,7 @@ struct generation *generations_open(const char *path, int threads, int64_t token
     generation->steps = as_i8 ? HEED_COMPUTE_I8 : HEED_COMPUTE_F32;
     generation->prompts = rounds ? prompts_rounded() : generation->steps;
     generation->model = model_open(path, NULL, &(struct heed_exec){.threads = threads});
-    model_make_room(generation->model, CHUNK, 1, pages, pages);
+    model_make_room(generation->model, &(struct room){CHUNK, 1, pages, pages, HEED_F32});
     *batch = (struct batch){.sequences = 1,
                             .starts = allocate(2, sizeof *batch->starts),
                             .positions = allocate(1, sizeof *batch->positions),

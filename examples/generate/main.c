@@ -37,6 +37,7 @@ static const char usage[] =
     "all\n"
     "                     CPUs [f32]\n"
     "  --steps=KIND       computes the tokens after prompts in f32 or i8 [f32]\n"
+    "  --cache=TYPE       what keys and values are kept in: f32, bf16, f16, or int8 with a scale for each token and head [f32]\n"
     "  --threads=N        [as many as the machine has]\n"
     "  --batch=N          lines that are computed together [8]; the text is the same\n"
     "  --chunk=N          tokens of prompts that are computed together [256]; the text is the same\n"
@@ -45,7 +46,7 @@ static const char usage[] =
 enum { MOST = 1 << 20 };
 
 struct options {
-    const char *model, *draft, *weights, *prompts, *steps;
+    const char *model, *draft, *weights, *prompts, *steps, *cache;
     bool ids, encode, logits;
     struct generation generation;
 };
@@ -72,6 +73,17 @@ static enum heed_compute compute_of(const char *option, const char *text, const 
     return HEED_COMPUTE_F32;
 }
 
+/* NULL: of floats. */
+static enum heed_type cache_of(const char *text) {
+    static const char *const names[] = {[HEED_F32] = "f32", [HEED_BF16] = "bf16", [HEED_F16] = "f16", [HEED_I8] = "int8"};
+    for (unsigned type = 0; text && type < sizeof names / sizeof *names; type++)
+        if (names[type] && strcmp(text, names[type]) == 0)
+            return type;
+    if (text)
+        fail("--cache=%s: must be f32, bf16, f16 or int8", text);
+    return HEED_F32;
+}
+
 static struct options parse(int argc, char **argv) {
     struct options made = {.generation = {.tokens = 128, .slots = 8, .chunk = 256, .proposals = 4, .sampling = {.top_p = 1}}};
     struct generation *generation = &made.generation;
@@ -90,6 +102,7 @@ static struct options parse(int argc, char **argv) {
                                      {"weights", .text = &made.weights},
                                      {"prompts", .text = &made.prompts},
                                      {"steps", .text = &made.steps},
+                                     {"cache", .text = &made.cache},
                                      {"threads", .integer = &threads, .least = 1, .most = 1024},
                                      {"batch", .integer = &generation->slots, .least = 1, .most = 1024},
                                      {"chunk", .integer = &generation->chunk, .least = 1, .most = MOST},
@@ -99,6 +112,7 @@ static struct options parse(int argc, char **argv) {
     generation->exec.threads = (int)threads;
     generation->prompts = compute_of("prompts", made.prompts, "f32, bf16, bf16-amx or i8");
     generation->steps = compute_of("steps", made.steps, "f32 or i8");
+    generation->cache = cache_of(made.cache);
     if (!made.draft)
         generation->proposals = 0;
     return made;

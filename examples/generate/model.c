@@ -100,18 +100,22 @@ static void fill_rope(struct model *model, int64_t positions) {
                                             .interleaved = config->interleaved};
 }
 
-struct store *model_make_room(struct model *model, int64_t tokens, int64_t rows, int64_t pages, int64_t pages_per_sequence) {
+struct store *model_make_room(struct model *model, const struct room *room) {
     const struct config *config = &model->config;
-    model->hidden = allocate(tokens * config->width, sizeof *model->hidden);
-    model->normed = allocate(tokens * config->width, sizeof *model->normed);
-    model->wide = allocate(tokens * config->inner, sizeof *model->wide);
-    model->logits = allocate(rows * config->vocabulary, sizeof *model->logits);
-    model->lengths = allocate(tokens, sizeof *model->lengths);
-    model->store = (struct store){
-        .layers = config->layers,
-        .kv = {.page_tokens = PAGE_TOKENS, .num_kv_heads = config->kv_heads, .head_dim = config->head, .value_dim = config->head}};
-    store_begin(&model->store, pages, pages_per_sequence);
-    fill_rope(model, pages_per_sequence * PAGE_TOKENS);
+    model->hidden = allocate(room->tokens * config->width, sizeof *model->hidden);
+    model->normed = allocate(room->tokens * config->width, sizeof *model->normed);
+    model->wide = allocate(room->tokens * config->inner, sizeof *model->wide);
+    model->logits = allocate(room->rows * config->vocabulary, sizeof *model->logits);
+    model->lengths = allocate(room->tokens, sizeof *model->lengths);
+    model->store = (struct store){.layers = config->layers,
+                                  .kv = {.key_type = room->cache,
+                                         .value_type = room->cache,
+                                         .page_tokens = PAGE_TOKENS,
+                                         .num_kv_heads = config->kv_heads,
+                                         .head_dim = config->head,
+                                         .value_dim = config->head}};
+    store_begin(&model->store, room->pages, room->pages_per_sequence);
+    fill_rope(model, room->pages_per_sequence * PAGE_TOKENS);
     return &model->store;
 }
 

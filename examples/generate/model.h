@@ -13,9 +13,13 @@ const struct checkpoint *model_checkpoint(const struct model *model);
 
 enum { PAGE_TOKENS = 64 }; /* a whole panel of keys: less is slower (heed.h) */
 
-/* Once, before the others: memory for calls of up to so many tokens and rows of logits, and for so many pages of sequences that
- * have no more than `pages_per_sequence`, which it returns. */
-struct store *model_make_room(struct model *model, int64_t tokens, int64_t rows, int64_t pages, int64_t pages_per_sequence);
+/* What calls need memory for: up to so many tokens and rows of logits, and pages, in all and of a sequence at most. */
+struct room {
+    int64_t tokens, rows, pages, pages_per_sequence;
+    enum heed_type cache; /* of keys and values: HEED_F32, HEED_BF16, HEED_F16 or HEED_I8 */
+};
+/* Once, before the others.  Returns the pages. */
+struct store *model_make_room(struct model *model, const struct room *room);
 
 /* Sequence i brings tokens starts[i] ... starts[i + 1] - 1, the first of which has positions[i] in it; its pages are page[i *
  * pages_per_sequence ...]. */

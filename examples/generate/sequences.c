@@ -248,25 +248,26 @@ static int64_t most_tokens(const struct state *state) {
 
 static void make_room(struct state *state, int64_t slots) {
     const struct generation *options = state->options;
-    const int64_t room = most_tokens(state), pages = (room + PAGE_TOKENS - 1) / PAGE_TOKENS;
-    const int64_t rows = slots * (options->proposals + 1), tokens = options->chunk + rows;
+    const int64_t length = most_tokens(state), pages = (length + PAGE_TOKENS - 1) / PAGE_TOKENS;
+    const int64_t rows = slots * (options->proposals + 1);
+    const struct room room = {options->chunk + rows, rows, slots * pages, pages, options->cache};
     struct batch *batch = &state->batch;
     batch->starts = allocate(slots + 1, sizeof *batch->starts);
     batch->positions = allocate(slots, sizeof *batch->positions);
-    batch->tokens = allocate(tokens, sizeof *batch->tokens);
-    batch->page = allocate(slots * pages, sizeof *batch->page);
+    batch->tokens = allocate(room.tokens, sizeof *batch->tokens);
+    batch->page = allocate(room.pages, sizeof *batch->page);
     batch->row = allocate(rows, sizeof *batch->row);
     state->probabilities = allocate(state->vocabulary, sizeof *state->probabilities);
     state->order = allocate(state->vocabulary, sizeof *state->order);
     state->slot = allocate(slots, sizeof *state->slot);
     state->end = state->slot + slots;
     for (struct sequence *sequence = state->slot; sequence < state->end; sequence++)
-        *sequence = (struct sequence){.tokens = allocate(room, sizeof *sequence->tokens),
+        *sequence = (struct sequence){.tokens = allocate(length, sizeof *sequence->tokens),
                                       .page = allocate(pages, sizeof *sequence->page),
                                       .proposals = allocate(options->proposals * state->vocabulary, sizeof(float))};
-    state->pool.store[MODEL] = model_make_room(options->model, tokens, rows, slots * pages, pages);
+    state->pool.store[MODEL] = model_make_room(options->model, &room);
     if (options->draft)
-        state->pool.store[DRAFT] = model_make_room(options->draft, tokens, rows, slots * pages, pages);
+        state->pool.store[DRAFT] = model_make_room(options->draft, &room);
     pool_begin(&state->pool);
     if (options->page_seed)
         shuffle(&state->pool, options->page_seed);

@@ -18,6 +18,7 @@ struct generation {
     int64_t proposals;           /* of the draft, for each batch */
     enum heed_compute prompts;   /* in which the tokens of prompts are computed, but for the last ones, */
     enum heed_compute steps;     /* and in which all others are */
+    enum heed_type cache;        /* of the keys and values of both models */
     int64_t page_seed;           /* the order in which pages are handed out is drawn with it; 0: they come one after another */
     struct sampling sampling;
     struct heed_exec exec;

@@ -54,6 +54,7 @@ class Damage:
         for option, words in (
             ("--tokens=0", "--tokens=0"),
             ("--weights=f64", "--weights=f64"),
+            ("--cache=q8_0", "--cache=q8_0: must be f32, bf16, f16 or int8"),
             ("--top-p=2", "--top-p=2: must be a number from 0 to 1"),
             ("--temperature=warm", "--temperature=warm"),
             ("--draft=" + other, "has 95 tokens"),

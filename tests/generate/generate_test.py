@@ -81,8 +81,8 @@ def compare_bits(name, model, prompts, *options):
 
 
 def compare_rounded(name, model, prompts, *ways):
-    """Tokens in bf16 or in bytes give other logits, but not far from those in floats: no more than a hundredth of the largest, by
-    and large."""
+    """Tokens in bf16 or in bytes, or keys and values in fewer bits, give other logits, but not far from those in floats: no more
+    than a hundredth of the largest, by and large."""
     plain = rows(generate(model, prompts, "--tokens=1", "--logits"))
     for way in ways:
         rounded = rows(generate(model, prompts, "--tokens=1", "--logits", *way))
@@ -121,6 +121,8 @@ def compare_all(folder, recorded):
         compare_rounded(name, models[name][0], prompts, ["--prompts=bf16"], ["--prompts=bf16-amx"])
     for name in "GGUF q8_0", "GGUF q4_0":
         compare_rounded(name, models[name][0], prompts, ["--prompts=i8"], ["--prompts=i8", "--steps=i8"])
+    caches = [["--cache=" + kind] for kind in ("bf16", "f16", "int8")]
+    compare_rounded("GGUF f32", models["GGUF f32"][0], prompts, *caches, ["--cache=int8", "--prompts=bf16"])
     print(f"generate_test: {len(models)} tiny checkpoints have the reference's tokens; logits differ by {largest:.1e} at most")
     compare_drafts(models["GGUF f32"][0], [models["GGUF q4_0"][0], models["safetensors bf16"][0]], prompts)
     print(f"generate_test: bits are the same for all batches, chunks, threads, orders of pages, and {', '.join(isas)}; text with drafts too")
