@@ -34,8 +34,13 @@ static bool run_block(void *context, int64_t task, int worker) { return run_task
 
 static bool run_mass(void *context, int64_t task, int worker) { return run_task(heed_attention_mass, context, task, worker); }
 
-static int64_t workspace_floats(const struct attention_plan *plan, int workers) {
-    return plan->layout.shared + workspace_product(workers, plan->layout.worker);
+/* One after the other.  most: for any lengths. */
+static int64_t workspace_floats(const struct attention_plans *plans, bool most) {
+    int64_t floats = 0;
+    for (const struct attention_plan *plan = plans->plan; plan < plans->plan + plans->count; plan++)
+        floats = max_i64(floats,
+                         plan->layout.shared + workspace_product(most ? plan->most_workers : plan->workers, plan->layout.worker));
+    return floats;
 }
 
 static enum heed_status run_plan(const struct attention_plan *plan, float *workspace) {
@@ -52,6 +57,13 @@ static enum heed_status run_plan(const struct attention_plan *plan, float *works
     return heed_schedule_run(plan->exec, (int)min_i64(plan->workers, mass_tasks), mass_tasks, run_mass, &run);
 }
 
+static enum heed_status run_plans(const struct attention_plans *plans, float *workspace) {
+    enum heed_status status = HEED_OK;
+    for (int i = 0; status == HEED_OK && i < plans->count; i++)
+        status = run_plan(&plans->plan[i], workspace);
+    return status;
+}
+
 static enum heed_status check(const struct heed_attention *attention, const struct heed_exec *exec,
                               const struct heed_kernels **kernels) {
     const enum heed_status status = heed_attention_check(attention);
@@ -62,16 +74,16 @@ static bool is_empty(const struct heed_attention *attention) { return attention-
 
 static enum heed_status plan_and_run(const struct heed_attention *attention, const struct heed_exec *exec,
                                      const struct heed_kernels *kernels) {
-    struct attention_plan plan;
+    struct attention_plans plans;
     struct heed_workspace workspace;
-    heed_attention_prepare(attention, exec, kernels, &plan);
-    const int64_t floats = workspace_floats(&plan, plan.workers);
+    heed_attention_prepare(attention, exec, kernels, &plans);
+    const int64_t floats = workspace_floats(&plans, false);
     enum heed_status status = workspace_check_floats(floats);
     if (status == HEED_OK)
         status = workspace_open(&workspace, exec, floats);
     if (status)
         return status;
-    status = run_plan(&plan, workspace.data);
+    status = run_plans(&plans, workspace.data);
     workspace_close(&workspace);
     return status;
 }
@@ -95,7 +107,7 @@ HEED_API enum heed_status heed_attention(const struct heed_attention *attention,
 HEED_API enum heed_status heed_attention_plan(const struct heed_attention *attention, const struct heed_exec *exec,
                                               struct heed_plan *plan) {
     const struct heed_kernels *kernels;
-    struct attention_plan made = {.tasks = 0};
+    struct attention_plans made = {.count = 0};
     enum heed_status status = plan ? check(attention, exec, &kernels) : heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
     if (status)
         return status;
@@ -104,7 +116,7 @@ HEED_API enum heed_status heed_attention_plan(const struct heed_attention *atten
         heed_attention_prepare(attention, exec, kernels, &made);
         heed_fp_end(callers);
     }
-    const int64_t floats = is_empty(attention) ? 0 : workspace_floats(&made, made.most_workers);
+    const int64_t floats = workspace_floats(&made, true);
     status = workspace_check_floats(floats);
     if (status)
         return status;
@@ -113,20 +125,22 @@ HEED_API enum heed_status heed_attention_plan(const struct heed_attention *atten
         plan->exec = *exec;
     plan->exec.isa = kernels->name;
     plan->workspace_bytes = floats * (int64_t)sizeof(float);
-    plan->tasks = is_empty(attention) ? 0 : made.tasks + heed_attention_mass_tasks(&made);
-    plan->workers = made.workers;
+    for (int i = 0; i < made.count; i++) {
+        plan->tasks += made.plan[i].tasks + heed_attention_mass_tasks(&made.plan[i]);
+        plan->workers = (int)max_i64(plan->workers, made.plan[i].workers);
+    }
     return HEED_OK;
 }
 
 static enum heed_status run_in(void *workspace, const struct heed_plan *plan, const struct heed_attention *request,
                                const struct heed_kernels *kernels) {
-    struct attention_plan made;
+    struct attention_plans made;
     const uint64_t callers = heed_fp_begin();
     heed_attention_prepare(request, &plan->exec, kernels, &made);
-    enum heed_status status = workspace_check("workspace", workspace, plan->workspace_bytes,
-                                              workspace_floats(&made, made.workers) * (int64_t)sizeof(float));
+    enum heed_status status =
+        workspace_check("workspace", workspace, plan->workspace_bytes, workspace_floats(&made, false) * (int64_t)sizeof(float));
     if (status == HEED_OK)
-        status = run_plan(&made, workspace);
+        status = run_plans(&made, workspace);
     heed_fp_end(callers);
     return status;
 }

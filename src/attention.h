@@ -79,8 +79,9 @@ struct attention_layout {
     int64_t worker;                   /* floats in all */
 };
 
-/* Everything decided before data is touched.  Rows of a key/value head are its group's query heads and tokens, token by token: row
- * r is token r / group of head r % group, so that ranges of keys never go back from row to row. */
+/* Everything decided before data is touched, for the sequences that are the plan's.  Rows of a key/value head are its group's query
+ * heads and tokens, token by token: row r is token r / group of head r % group, so that ranges of keys never go back from row to
+ * row. */
 struct attention_plan {
     const struct heed_attention *request; /* given, but for strides that no index asks for */
     struct heed_attention given;
@@ -94,6 +95,7 @@ struct attention_plan {
     bool has_passes;                    /* rows of scores need a pass before the softmax; few rows are scaled without one */
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
     bool is_thin;                       /* few rows, all of a head in one block */
+    int64_t least_rows, most_rows;      /* of a key/value head, of sequences that are the plan's */
     bool fetch_once;                    /* HEED_TRAIT_FETCHES_ONCE */
     bool pack_keys, pack_values;
     bool pairs;                          /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
@@ -122,9 +124,20 @@ struct attention_plan {
     struct attention_layout layout;
 };
 
+INLINE bool attention_plan_has(const struct attention_plan *plan, const struct attention_sequence *sequence) {
+    const int64_t rows = plan->group * sequence->queries;
+    return rows >= plan->least_rows && rows <= plan->most_rows;
+}
+
+/* Sequences of few rows that are packed beside others, or are many, have a plan of their own, the second one; its tasks follow. */
+struct attention_plans {
+    struct attention_plan plan[2];
+    int count;
+};
+
 enum heed_status heed_attention_check(const struct heed_attention *request);
 void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
-                            struct attention_plan *plan);
+                            struct attention_plans *plans);
 /* The buckets of one direction, and the first distance of each. */
 int heed_relative_buckets(const struct heed_relative *relative);
 void heed_relative_steps(const struct heed_relative *relative, int *step);

@@ -103,7 +103,7 @@ void heed_block_find(struct attention_block *block, const struct attention_plan 
     block->head = head;
     block->kv_head = head % request->num_kv_heads;
     block->first = first;
-    block->rows = min_i64(rows, plan->group * block->sequence.queries - first);
+    block->rows = attention_plan_has(plan, &block->sequence) ? min_i64(rows, plan->group * block->sequence.queries - first) : 0;
     if (block->rows <= 0)
         return;
     const struct attention_range begin = heed_attention_range(request, &block->sequence, heed_block_row(block, 0).token);

@@ -28,7 +28,8 @@
 #define THIN_ROWS_FAR_FLOATS   32
 #define THIN_ROWS_FETCHED_ONCE 64
 /* And up to so many where heads are fewer than workers, which then share the keys of a head, not its rows: with two threads, 72 and
- * 128 rows of one head take 0.7 to 0.9 of the time, 96 rows, else two blocks of 48, 1.0 to 1.13 (Zen 5). */
+ * 128 rows of one head take 0.7 to 0.9 of the time, 96 rows, else two blocks of 48, 1.0 to 1.13 (Zen 5).  Not of sequences with a
+ * plan of their own: for any that may be packed, states to merge would take too much memory. */
 #define THIN_ROWS_SHARED  128
 #define THIN_KEYS_PER_ROW 8
 #define THIN_BYTES_LEAST  (16 * 1024)
@@ -68,21 +69,21 @@ static int64_t thin_rows(const struct attention_plan *plan) {
     return floats ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
 }
 
-static bool is_thin(const struct attention_plan *plan, int64_t rows) {
-    const struct heed_attention *request = plan->request;
-    const int64_t key_bytes = (request->head_dim + request->value_dim) * (int64_t)sizeof(float);
-    return rows <= thin_rows(plan) && request->key_tokens / THIN_KEYS_PER_ROW >= rows &&
-           request->key_tokens >= ceil_div(THIN_BYTES_LEAST, key_bytes);
-}
-
 /* In pairs: thin products take elements as they are. */
 static bool must_be_rounded(enum heed_type type) { return type == HEED_F32 || type == HEED_F16; }
 
+/* The same, 0 where none are. */
+static int64_t few_rows(const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    const int64_t key_bytes = (request->head_dim + request->value_dim) * (int64_t)sizeof(float);
+    if (request->compute == HEED_COMPUTE_BF16_AMX || request->key_tokens < ceil_div(THIN_BYTES_LEAST, key_bytes) ||
+        (plan->pairs && (must_be_rounded(plan->key_type) || must_be_rounded(plan->value_type))))
+        return 0;
+    return min_i64(thin_rows(plan), request->key_tokens / THIN_KEYS_PER_ROW);
+}
+
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
-    plan->fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE;
-    plan->is_thin = request->compute != HEED_COMPUTE_BF16_AMX && is_thin(plan, rows) &&
-                    !(plan->pairs && (must_be_rounded(plan->key_type) || must_be_rounded(plan->value_type)));
     plan->pack_keys = !plan->is_thin;
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
@@ -117,6 +118,9 @@ static void plan_thin_dots(struct attention_plan *plan, const struct heed_dots *
     plan->depth = round_up(plan->request->head_dim, HEED_DOT) / dots->elements;
 }
 
+/* Whether it is that of sequences of few rows beside others. */
+static bool has_few_apart(const struct attention_plan *plan) { return plan->most_rows < INT64_MAX; }
+
 static int64_t rows_in_cache(const struct heed_attention *request) {
     const int64_t row_bytes = (request->head_dim + request->value_dim) * (int64_t)sizeof(float);
     return min_i64(BLOCK_BYTES_MOST, heed_cache_sizes().l2 / 2) / row_bytes;
@@ -142,7 +146,7 @@ static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows
 /* Few rows against many keys: workers share the keys of one block. */
 static int64_t choose_splits(const struct attention_plan *plan, int64_t rows) {
     const int64_t wanted = (int64_t)plan->most_workers * TASKS_PER_WORKER;
-    if (plan->most_workers == 1 || plan->block_rows < rows || plan->heads >= wanted)
+    if (plan->most_workers == 1 || plan->block_rows < rows || plan->heads >= wanted || has_few_apart(plan))
         return 1;
     return max_i64(1, min_i64(plan->chunks, ceil_div(wanted, plan->heads)));
 }
@@ -168,7 +172,8 @@ static int64_t choose_together(const struct attention_plan *plan, bool most) {
 }
 
 /* Multiplications and additions for all pairs of a query and a key in its reach, roughly; most: whatever the lengths are. */
-static double count_flops(const struct heed_attention *request, bool most) {
+static double count_flops(const struct attention_plan *plan, bool most) {
+    const struct heed_attention *request = plan->request;
     const double per_pair = 2.0 * (double)request->num_heads * (double)(request->head_dim + request->value_dim);
     const bool packed = request->query_starts || request->key_starts;
     double pairs = 0;
@@ -180,7 +185,8 @@ static double count_flops(const struct heed_attention *request, bool most) {
                (double)min_i64(request->key_tokens, reach);
     for (int64_t b = 0; b < request->batch; b++) {
         const struct attention_sequence s = heed_attention_sequence(request, b);
-        pairs += (double)s.queries * (double)min_i64(s.keys, reach);
+        if (attention_plan_has(plan, &s))
+            pairs += (double)s.queries * (double)min_i64(s.keys, reach);
     }
     return per_pair * pairs;
 }
@@ -218,14 +224,27 @@ static void lay_out_shared(struct attention_plan *plan) {
     layout->shared = floats;
 }
 
+/* Rows of one worker, and chunks, and rows of scores, that it has at once.  Of sequences of few rows with a plan of their own, as
+ * many as any have, together with as many chunks. */
+struct held {
+    int64_t rows, subrows, chunks, scores;
+};
+static struct held held_of(const struct attention_plan *plan) {
+    const int64_t rows = plan->block_rows, together = choose_together(plan, true);
+    const int64_t subrows = plan->dots ? plan->subrows : min_i64(rows, plan->subrows);
+    if (has_few_apart(plan))
+        return (struct held){plan->most_rows, plan->most_rows, min_i64(HEED_CHUNKS_TOGETHER, plan->chunks),
+                             max_i64(ROWS_TOGETHER, plan->most_rows)};
+    return (struct held){rows, subrows, together, together * subrows};
+}
+
 static void lay_out_worker(struct attention_plan *plan) {
     struct attention_layout *layout = &plan->layout;
     const struct heed_attention *request = plan->request;
-    const int64_t rows = plan->block_rows, held = plan->dots ? plan->subrows : min_i64(rows, plan->subrows);
-    const int64_t together = choose_together(plan, true), keys = round_up(plan->chunk_keys, 2),
-                  tile_rows = plan->dots ? plan->dots->tile_rows : 0;
+    const struct held held = held_of(plan);
+    const int64_t rows = held.rows, keys = round_up(plan->chunk_keys, 2), tile_rows = plan->dots ? plan->dots->tile_rows : 0;
     int64_t floats = 0;
-    layout->query = take(&floats, (plan->dots ? round_up(rows, held) : rows) * plan->depth);
+    layout->query = take(&floats, (plan->dots ? round_up(rows, held.subrows) : rows) * plan->depth);
     layout->max = take(&floats, rows);
     layout->sum = take(&floats, rows);
     layout->output = take(&floats, rows * plan->output_ld);
@@ -235,17 +254,17 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->values = take(&floats, plan->dots          ? plan->output_ld / HEED_PANEL * plan->value_panel
                                    : plan->pack_values ? keys * plan->output_ld
                                                        : 0);
-    layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? together * HEED_CHUNK : 0);
-    layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? together * HEED_CHUNK : 0);
-    layout->scores = take(&floats, (together * held + tile_rows) * HEED_CHUNK);
-    layout->row_max = take(&floats, together * held * HEED_SUM_LANES);
-    layout->chunk_max = take(&floats, together * held);
-    layout->chunk_sum = take(&floats, together * held);
-    layout->keep_old = take(&floats, held); /* kernels want room for rows rounded up to 16, which is how all of this is rounded */
-    layout->take_new = take(&floats, held);
-    layout->begins = take(&floats, together * held);
-    layout->ends = take(&floats, together * held);
-    layout->chunk_output = take(&floats, plan->keeps_states ? (held + tile_rows) * plan->output_ld : 0);
+    layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? held.chunks * HEED_CHUNK : 0);
+    layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? held.chunks * HEED_CHUNK : 0);
+    layout->scores = take(&floats, (held.scores + tile_rows) * HEED_CHUNK);
+    layout->row_max = take(&floats, held.scores * HEED_SUM_LANES);
+    layout->chunk_max = take(&floats, held.scores);
+    layout->chunk_sum = take(&floats, held.scores);
+    layout->keep_old = take(&floats, held.subrows); /* kernels want room for rows rounded up to 16, as all of this is rounded */
+    layout->take_new = take(&floats, held.subrows);
+    layout->begins = take(&floats, held.scores);
+    layout->ends = take(&floats, held.scores);
+    layout->chunk_output = take(&floats, plan->keeps_states ? (held.subrows + tile_rows) * plan->output_ld : 0);
     layout->source = take(&floats, plan->dots        ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim)
                                    : plan->thin_dots ? rows * request->head_dim
                                                      : 0);
@@ -255,18 +274,28 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->worker = floats;
 }
 
+/* Rows of the plan's longest sequence. */
+static int64_t rows_of_longest(const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    int64_t queries = request->query_starts ? 0 : request->query_tokens;
+    for (int64_t b = 0; request->query_starts && b < request->batch; b++) {
+        const struct attention_sequence s = heed_attention_sequence(request, b);
+        if (attention_plan_has(plan, &s))
+            queries = max_i64(queries, s.queries);
+    }
+    return plan->group * queries;
+}
+
 /* The longest sequence decides how many blocks a head has, and how wide a row of weights is. */
 static void plan_sequences(struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
-    int64_t queries = request->query_starts ? 0 : request->query_tokens, keys = request->key_starts ? 0 : request->key_tokens;
-    for (int64_t b = 0; request->query_starts && b < request->batch; b++)
-        queries = max_i64(queries, request->query_starts[b + 1] - request->query_starts[b]);
+    int64_t keys = request->key_starts ? 0 : request->key_tokens;
     for (int64_t b = 0; request->key_starts && b < request->batch; b++)
         keys = max_i64(keys, request->key_starts[b + 1] - request->key_starts[b]);
     plan->columns = keys;
-    plan->blocks = ceil_div(plan->group * queries, plan->block_rows);
+    plan->blocks = ceil_div(rows_of_longest(plan), plan->block_rows);
     plan->tasks = request->batch * ceil_div(request->num_kv_heads, plan->beside) * (plan->splits > 1 ? plan->splits : plan->blocks);
-    plan->workers = (int)min_i64(workers_for(plan, plan->tasks, count_flops(request, false)), plan->most_workers);
+    plan->workers = (int)min_i64(workers_for(plan, plan->tasks, count_flops(plan, false)), plan->most_workers);
 }
 
 static void forget_strides(int64_t *batch, int64_t *head, int64_t *token, const int64_t count[3]) {
@@ -295,9 +324,15 @@ static void forget_empty_rows(struct attention_plan *plan) {
         plan->given.weights.data = plan->given.scores.data = plan->given.mass.data = NULL;
 }
 
-void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
-                            struct attention_plan *plan) {
-    *plan = (struct attention_plan){.given = *given, .exec = exec, .kernels = kernels, .machine = heed_kernels_usable(0)};
+/* What does not depend on rows.  A plan for all sequences, so far. */
+static void begin_plan(struct attention_plan *plan, const struct heed_attention *given, const struct heed_exec *exec,
+                       const struct heed_kernels *kernels) {
+    *plan = (struct attention_plan){.given = *given,
+                                    .exec = exec,
+                                    .kernels = kernels,
+                                    .machine = heed_kernels_usable(0),
+                                    .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE,
+                                    .most_rows = INT64_MAX};
     forget_unused_strides(&plan->given);
     const struct heed_attention *request = plan->request = &plan->given;
     plan->group = request->num_heads / request->num_kv_heads;
@@ -305,15 +340,19 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     plan->chunks = ceil_div(request->key_tokens, HEED_CHUNK);
     plan->output_ld = round_up(request->value_dim, HEED_SUM_LANES);
     plan->chunk_keys = min_i64(HEED_CHUNK, request->key_tokens);
-    const int64_t rows = max_i64(1, plan->group * request->query_tokens);
     plan->pairs = request->compute == HEED_COMPUTE_BF16;
     plan->depth = plan->pairs ? round_up(request->head_dim, 2) : request->head_dim;
     plan->key_type = request->cache ? request->cache->key_type : request->key.type;
     plan->value_type = request->cache ? request->cache->value_type : request->value.type;
-    plan->most_workers = workers_for(plan, INT64_MAX, count_flops(request, true));
+    plan->most_workers = workers_for(plan, INT64_MAX, count_flops(plan, true));
+}
+
+/* rows: the most of a head. */
+static void end_plan(struct attention_plan *plan, int64_t rows) {
+    const struct heed_attention *request = plan->request;
     plan_memory_access(plan, rows);
     plan->subrows = plan->is_thin ? (int)rows : choose_subrows();
-    const struct heed_dots *dots = heed_kernels_dots(kernels, request->compute);
+    const struct heed_dots *dots = heed_kernels_dots(plan->kernels, request->compute);
     if (dots && !plan->is_thin)
         plan_dots(plan, dots);
     else if (dots)
@@ -330,4 +369,24 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     lay_out_worker(plan);
     plan_sequences(plan);
     forget_empty_rows(plan);
+}
+
+/* Sequences of few rows apart: 17 and 64 of one token each, 32 heads on 8 of 128, with 1024 keys in a cache of bf16, take 0.31 and
+ * 0.33 of the time that they take as blocks, of floats 0.83; 31 of them beside one of 256 tokens, with 4096 keys, all together
+ * 0.74 and 0.96 (Zen 5).  Sums of weights are made once, for all. */
+void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
+                            struct attention_plans *plans) {
+    struct attention_plan *all = &plans->plan[0], *few = &plans->plan[1];
+    begin_plan(all, given, exec, kernels);
+    const int64_t rows = max_i64(1, all->group * given->query_tokens), most = few_rows(all);
+    all->is_thin = rows <= most;
+    plans->count = given->query_starts && !all->is_thin && most >= all->group && !given->mass.data ? 2 : 1;
+    if (plans->count > 1) {
+        begin_plan(few, given, exec, kernels);
+        few->is_thin = true;
+        few->most_rows = min_i64(most, THIN_ROWS_FETCHED_ONCE);
+        all->least_rows = few->most_rows + 1;
+        end_plan(few, max_i64(1, rows_of_longest(few)));
+    }
+    end_plan(all, rows);
 }

@@ -104,7 +104,7 @@ static void append_reasons(struct text *text, const struct reason *reasons, unsi
     append(text, "\n  ]\n");
 }
 
-static void append_why(struct text *text, const struct attention_plan *plan) {
+static void append_why(struct text *text, const struct attention_plan *plan, bool few_apart) {
     const struct heed_attention *request = plan->request;
     const bool cached = request->cache != NULL;
     const bool typed = request->query.type != HEED_F32 || plan->key_type != HEED_F32 || plan->value_type != HEED_F32 ||
@@ -116,6 +116,7 @@ static void append_why(struct text *text, const struct attention_plan *plan) {
         {plan->splits > 1, "splits: few rows meet many keys, so workers share the keys; chunks of 256 are merged in order"},
         {plan->splits == 1 && plan->tasks > 1, "tasks: blocks of rows of each key/value head, drawn by workers as they get free"},
         {plan->is_thin, "rows: few, so memory is the limit: keys and values are read once, in order, and fetched ahead"},
+        {few_apart, "rows: of sequences with few, memory is the limit, so their keys and values are read once, after the others'"},
         {!cached && !plan->pack_keys, "keys: rows are transposed as they are read"},
         {plan->pairs && !plan->is_thin,
          "products: of bf16 pairs, into which queries, keys, weights and values are rounded and packed"},
@@ -149,26 +150,27 @@ static const char *compute_name(enum heed_compute compute) {
 }
 
 static void explain(struct text *text, const struct heed_plan *plan, const struct heed_kernels *kernels) {
-    struct attention_plan made;
+    struct attention_plans plans;
+    const struct attention_plan *made = plans.plan;
     const struct heed_attention *request = &plan->attention;
     if (request->batch == 0 || request->num_heads == 0) {
         append(text, "{\n  \"isa\": \"%s\",\n  \"tasks\": 0,\n  \"workspace_bytes\": 0\n}\n", plan->isa);
         return;
     }
-    heed_attention_prepare(request, &plan->exec, kernels, &made);
+    heed_attention_prepare(request, &plan->exec, kernels, &plans);
     append(text, "{\n  \"isa\": \"%s\",\n  \"lanes\": %d,\n  \"tile\": [%d, %d],\n  \"chunk\": %d,\n", plan->isa, kernels->lanes,
            kernels->tile_rows, kernels->tile_columns, HEED_CHUNK);
-    append(text, "  \"group\": %" PRId64 ",\n  \"block_rows\": %" PRId64 ",\n  \"blocks\": %" PRId64 ",\n", made.group,
-           made.block_rows, made.blocks);
-    append(text, "  \"splits\": %" PRId64 ",\n  \"tasks\": %" PRId64 ",\n  \"workers\": %d,\n", made.splits, plan->tasks,
+    append(text, "  \"group\": %" PRId64 ",\n  \"block_rows\": %" PRId64 ",\n  \"blocks\": %" PRId64 ",\n", made->group,
+           made->block_rows, made->blocks);
+    append(text, "  \"splits\": %" PRId64 ",\n  \"tasks\": %" PRId64 ",\n  \"workers\": %d,\n", made->splits, plan->tasks,
            plan->workers);
     append(text, "  \"workspace_bytes\": %" PRId64 ",\n", plan->workspace_bytes);
     append(text, "  \"types\": {\"query\": \"%s\", \"key\": \"%s\", \"value\": \"%s\", \"output\": \"%s\"},\n",
-           type_name(request->query.type), type_name(made.key_type), type_name(made.value_type),
+           type_name(request->query.type), type_name(made->key_type), type_name(made->value_type),
            request->output.data ? type_name(request->output.type) : "none"); /* whose type may then be any number */
     append(text, "  \"compute\": \"%s\",\n", compute_name(request->compute));
-    append_work(text, &made);
-    append_why(text, &made);
+    append_work(text, made);
+    append_why(text, made, plans.count > 1);
     append(text, "}\n");
 }
 
