@@ -53,7 +53,6 @@ heed_input input(const heed_output &output) {
 /* The same request of one head alone, with keys and values as rows; it has no outputs. */
 struct heed_attention AttentionWork::one_head(int64_t sequence, int64_t head) const {
     const struct ref_sequence s = ref_sequence_of(&request, sequence);
-    const bool packed = request.query_starts;
     const int64_t kv_head = head / (request.num_heads / request.num_kv_heads);
     struct heed_attention one = request;
     one.batch = one.num_heads = one.num_kv_heads = 1;
@@ -61,9 +60,10 @@ struct heed_attention AttentionWork::one_head(int64_t sequence, int64_t head) co
     one.query_starts = one.key_starts = one.key_lengths = nullptr;
     one.cache = nullptr;
     one.query = query_.floats, one.key = key_.floats, one.value = value_.floats;
-    one.query.data = element(one.query, packed, sequence, head, s.first_query);
-    one.key.data = element(one.key, packed, sequence, kv_head, s.first_key);
-    one.value.data = element(one.value, packed, sequence, kv_head, s.first_key);
+    one.query.token_stride = request.query.token_stride;
+    one.query.data = element(one.query, request.query_starts, sequence, head, s.first_query);
+    one.key.data = element(one.key, request.key_starts, sequence, kv_head, s.first_key);
+    one.value.data = element(one.value, request.key_starts, sequence, kv_head, s.first_key);
     advance(one.mask.data, sequence * one.mask.batch_stride + head * one.mask.head_stride);
     advance(one.bias.data, sequence * one.bias.batch_stride + head * one.bias.head_stride);
     advance(one.tree.words, sequence * one.tree.batch_stride);

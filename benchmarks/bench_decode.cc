@@ -1,11 +1,12 @@
-/* Few new tokens against many keys: rows, tokens, linear and paged caches, draft trees, windows, sequences of various lengths, keys
- * split over threads, and keys in two calls whose states are merged.
+/* Few new tokens against many keys: rows, tokens, linear and paged caches, draft trees, windows, sequences of various lengths or
+ * packed, keys split over threads, and keys in two calls whose states are merged.
  *
  * Decoding reads every key and value once and does little with them.  So that they come from memory, as they do in a model of many
  * layers, the calls take 256 MiB of layers in turn, and the limit is the read bandwidth of as large a working set. */
 #include "attention_work.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace bench {
@@ -110,6 +111,23 @@ Request lengths_request(const Shape &shape, bool few) {
         work.request.key_lengths = work.numbers(lengths);
     });
     request.make_plain = maker_of(even, storage_of(even, few, Storage::paged));
+    return request;
+}
+
+/* One token of each sequence, packed, as schedulers of many requests have them.  Against the same as a batch. */
+Request packed_request(const Shape &shape, bool few) {
+    Request request = plain_request(shape, few, "packed");
+    const Storage storage = storage_of(shape, few, Storage::paged);
+    request.make = maker_of(shape, storage, [](AttentionWork &work) {
+        struct heed_attention &packed = work.request;
+        std::vector<int64_t> starts(static_cast<size_t>(packed.batch) + 1);
+        std::iota(starts.begin(), starts.end(), 0);
+        packed.query_starts = work.numbers(starts);
+        packed.query_tokens = packed.batch;
+        packed.query.token_stride = packed.query.batch_stride;
+        packed.output.token_stride = packed.output.batch_stride;
+    });
+    request.make_plain = maker_of(shape, storage);
     return request;
 }
 
@@ -236,6 +254,7 @@ std::vector<Request> all_requests(int threads) {
     requests.push_back(tree_request({1, 32, 8, 16, 4096, head_dim, false}, few));
     requests.push_back(window_request({1, 32, 8, 1, 8192, head_dim, true, 4096}, few));
     requests.push_back(lengths_request({8, 32, 8, 1, 4096, head_dim, true}, few));
+    requests.push_back(packed_request({32, 32, 8, 1, 1024, head_dim, true}, few));
     requests.push_back(parts_request({1, 32, 8, 1, 32768, head_dim, false}));
     for (int64_t queries : {1, 16})
         requests.push_back(merge_request({1, 32, 8, queries, 32768, head_dim, false}));
@@ -256,6 +275,7 @@ std::vector<Request> few_requests(int threads) {
     requests.push_back(tree_request({1, 8, 2, 16, 600, 64, false}, few));
     requests.push_back(window_request({1, 8, 2, 1, 1000, 64, true, 300}, few));
     requests.push_back(lengths_request({4, 8, 2, 1, 400, 64, true}, few));
+    requests.push_back(packed_request({32, 8, 2, 1, 300, 64, true}, few));
     requests.push_back(parts_request({1, 8, 2, 3, 1000, 64, false}));
     requests.push_back(merge_request({1, 8, 2, 3, 1000, 64, false}));
     return requests;
