@@ -87,7 +87,7 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     plan->pack_keys = !plan->is_thin;
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
-        if (plan->key_type == HEED_F32)
+        if (plan->key_type == HEED_F32 && !plan->is_thin)
             plan->pack_keys = plan->cache.width < plan->kernels->tile_columns && rows >= PACK_ROWS;
     }
     if (plan->is_thin || plan->value_type != HEED_F32)
