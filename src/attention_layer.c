@@ -2,6 +2,7 @@
  * as one call on one workspace.  All of its steps are checked before the first one runs. */
 #include <stddef.h>
 
+#include "attention_memory.h"
 #include "dispatch.h"
 #include "error.h"
 #include "gemm.h"
@@ -11,6 +12,7 @@
 #include "region.h"
 #include "rope.h"
 #include "schedule.h"
+#include "sequences.h"
 #include "types.h"
 #include "workspace.h"
 
@@ -27,6 +29,7 @@ struct steps {
     struct heed_rope rope;        /* of queries, and of keys beside them unless they go to a cache, in place */
     struct heed_kv_append append; /* with a cache */
     struct heed_attention attention;
+    const int64_t *positions;
 };
 
 /* For what asks how much workspace a call needs: no tensor of a program is there. */
@@ -143,20 +146,38 @@ static void make_steps(const struct heed_attention_layer *layer, const struct la
                                     .compute = layer->attention.compute,
                                     .input = {.data = outputs, .token_stride = layout->output_columns},
                                     .residual = layer->residual,
-                                    .output = layer->output}};
+                                    .output = layer->output},
+                            .positions = layer->positions};
     if (layer->rope.pairs != 0)
         steps->rope = rope_of(layer, layout, rows);
     make_attention(layer, layout, rows, outputs, steps);
 }
 
-/* Attention says the rest about starts. */
-static enum heed_status check_attention(const struct heed_attention *a) {
+static enum heed_status check_outputs(const struct heed_attention *a) {
     if (a->weights.data || a->lse.data || a->scores.data || a->states.output.data || a->states.max.data || a->states.sum.data ||
         a->mass.data)
         return heed_fail(HEED_INVALID_ARGUMENT, "weights, lse, scores, states or mass are set, must be NULL in a layer");
+    return HEED_OK;
+}
+
+/* Attention says the rest about starts. */
+static enum heed_status check_starts(const struct heed_attention *a) {
     if (a->query_starts && (a->query_starts[0] != 0 || a->query_starts[a->batch] != a->query_tokens))
         return heed_fail(HEED_INVALID_ARGUMENT, "query_starts go from %lld to %lld, must be from 0 to %lld",
                          (long long)a->query_starts[0], (long long)a->query_starts[a->batch], (long long)a->query_tokens);
+    return HEED_OK;
+}
+
+/* Positions have been checked. */
+static enum heed_status check_key_tokens(const struct heed_attention *a, const int64_t *positions) {
+    const struct heed_sequences sequences = {a->batch, a->query_tokens, a->query_starts, positions};
+    for (int64_t b = 0; b < a->batch; b++) {
+        const int64_t queries = sequences_begin(&sequences, b + 1) - sequences_begin(&sequences, b);
+        const int64_t tokens = sequences_position(&sequences, b) + queries;
+        if (queries > 0 && a->key_position + a->key_tokens < tokens)
+            return heed_fail(HEED_INVALID_ARGUMENT, "key_tokens is %lld, but sequence %lld has %lld tokens with the new ones",
+                             (long long)a->key_tokens, (long long)b, (long long)tokens);
+    }
     return HEED_OK;
 }
 
@@ -186,16 +207,27 @@ static enum heed_status check_cache_apart(const struct heed_attention_layer *lay
 static enum heed_status check_output_apart(const struct steps *steps) {
     const struct heed_linear *out = &steps->out;
     const struct heed_rope_tables *tables = &steps->rope.tables;
+    const struct heed_attention *attention = &steps->attention;
     struct heed_region output =
         region_of_view("output", out->output.data, out->output.type, out->rows, out->weights.outputs, out->output.token_stride);
-    struct heed_region table[] = {heed_rope_region("rope.cos", tables, tables->cos, tables->pairs != 0),
-                                  heed_rope_region("rope.sin", tables, tables->sin, tables->pairs != 0)};
+    struct heed_region inputs[3 + HEED_KV_REGIONS] = {
+        heed_rope_region("rope.cos", tables, tables->cos, tables->pairs != 0),
+        heed_rope_region("rope.sin", tables, tables->sin, tables->pairs != 0),
+        heed_sequences_region("positions", steps->positions, attention->batch),
+    };
+    int count = 3;
     if (heed_region_check(&output))
         return HEED_INVALID_ARGUMENT;
-    for (int i = 0; i < 2; i++)
-        if (heed_region_check(&table[i]) || heed_region_check_apart(&output, &table[i]))
+    for (int i = 0; i < count; i++)
+        if (heed_region_check(&inputs[i]))
             return HEED_INVALID_ARGUMENT;
-    return heed_linear_check_apart(&steps->qkv, &output);
+    if (attention->cache && heed_kv_cache_check(attention->cache, attention->batch, inputs + count))
+        return HEED_INVALID_ARGUMENT;
+    count += attention->cache ? HEED_KV_REGIONS : 0;
+    for (int i = 0; i < count; i++)
+        if (heed_region_check_apart(&output, &inputs[i]))
+            return HEED_INVALID_ARGUMENT;
+    return heed_attention_check_apart(attention, &output) ? HEED_INVALID_ARGUMENT : heed_linear_check_apart(&steps->qkv, &output);
 }
 
 /* Bytes of workspace that any step needs, -1 if one of them is not legal. */
@@ -204,12 +236,14 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
     const int64_t qkv = heed_linear_workspace_bytes(&steps->qkv, exec);
     if (qkv < 0)
         return heed_fail_in("qkv"), -1;
-    if (heed_attention_plan(&steps->attention, exec, &plan) || check_attention(&steps->attention))
+    if (check_outputs(&steps->attention) || heed_attention_plan(&steps->attention, exec, &plan) || check_starts(&steps->attention))
         return heed_fail_in("attention"), -1;
     if (steps->rope.tables.pairs != 0 && heed_rope_check(&steps->rope))
         return heed_fail_in("rope"), -1;
     if (steps->append.cache && heed_kv_append_check(&steps->append))
         return heed_fail_in("append"), -1;
+    if (steps->append.cache && check_key_tokens(&steps->attention, steps->append.positions))
+        return heed_fail_in("attention"), -1;
     const int64_t out = heed_linear_workspace_bytes(&steps->out, exec);
     if (out < 0)
         return heed_fail_in("out"), -1;

@@ -178,12 +178,26 @@ static int64_t longest(const int64_t *starts, int64_t batch, int64_t tokens) {
     return most;
 }
 
+static struct regions regions_of(const struct heed_attention *request, struct heed_region list[MOST_REGIONS]) {
+    return (struct regions){.request = request,
+                            .list = list,
+                            .queries = longest(request->query_starts, request->batch, request->query_tokens),
+                            .keys = longest(request->key_starts, request->batch, request->key_tokens)};
+}
+
+enum heed_status heed_attention_check_apart(const struct heed_attention *request, const struct heed_region *output) {
+    struct heed_region list[MOST_REGIONS];
+    struct regions regions = regions_of(request, list);
+    add_masks(&regions);
+    add_arrays(&regions);
+    for (int i = 0; regions.status == HEED_OK && i < regions.count; i++)
+        regions.status = heed_region_check_apart(output, &list[i]);
+    return regions.status;
+}
+
 enum heed_status heed_attention_check_memory(const struct heed_attention *request) {
     struct heed_region list[MOST_REGIONS];
-    struct regions regions = {.request = request,
-                              .list = list,
-                              .queries = longest(request->query_starts, request->batch, request->query_tokens),
-                              .keys = longest(request->key_starts, request->batch, request->key_tokens)};
+    struct regions regions = regions_of(request, list);
     add_inputs(&regions);
     add_outputs(&regions);
     if (regions.status || check_wanted(&regions))

@@ -3,9 +3,12 @@
 #define HEED_ATTENTION_MEMORY_H
 
 #include "heed.h"
+#include "region.h"
 
 /* Every tensor within the address space, aligned, there if it is needed; no output overlaps itself or anything else.  Sizes and
  * starts have been checked. */
 enum heed_status heed_attention_check_memory(const struct heed_attention *request);
+/* Something else that is written has nothing of what says what queries see and what becomes of scores: masks and arrays. */
+enum heed_status heed_attention_check_apart(const struct heed_attention *request, const struct heed_region *output);
 
 #endif

@@ -156,6 +156,9 @@ START_TEST(test_api_attention_layer_refuses) {
             "output", "rope.cos");
     REFUSED(attention_layer, r.output.data = memory + 60, "output", "weights.data");
     REFUSED(attention_layer, r.output.data = memory + 330, "output", "weights.bias");
+    REFUSED(attention_layer, r.attention.mask.data = (const uint8_t *)(memory + 221), "output", "mask");
+    REFUSED(attention_layer, r.attention.alibi_slopes = memory + 250, "output", "alibi_slopes");
+    REFUSED(cached_layer, r.attention.key_tokens = 2, "attention: key_tokens", "2");
     REFUSED(cached_layer, cache.num_kv_heads = 2, "attention: cache.num_kv_heads", "2");
     REFUSED(cached_layer, r.input.data = cache.data, "cache", "input");
     REFUSED(cached_layer, r.output.data = cache.data, "cache", "output");
