@@ -250,7 +250,8 @@ bench-static: $(filter $(OBJ)/arch/%,$(LIB_OBJ))
 $(B)/heed.pc $(B)/heed-config.cmake $(B)/heed-config-version.cmake: $(B)/%: $(srcdir)/install/%.in FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|' \
-	    -e 's|@include_from_lib@|$(shell realpath -m --relative-to=$(libdir) $(includedir))|' -e 's|@openmp@|$(OPENMP)|' $< >$@
+	    -e 's|@include_from_lib@|$(shell realpath -m --relative-to=$(libdir) $(includedir))|' \
+	    -e 's|@sleef@|$(SLEEF_LIBS)|' -e 's|@openmp@|$(OPENMP)|' $< >$@
 put = install -D -m $1 $2 $(DESTDIR)$3/$(notdir $2)
 install: all
 	$(call put,644,$(srcdir)/include/heed.h,$(includedir))
