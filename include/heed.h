@@ -7,11 +7,12 @@
  *   Sizes      every size may be 0; a call without elements does nothing and returns HEED_OK.
  *   Bits       a result depends on the descriptor and the data alone: not on the instruction set, the compiler, the number of
  *              threads, alignment, strides, the other rows of the batch, or the caller's rounding and flush-to-zero modes.
- *              Every NaN that heed computes is the quiet NaN 0x7fc00000; what is only copied keeps its own.  The rules are in
- *              src/arithmetic.md.
+ *              Every NaN that heed computes is the quiet NaN 0x7fc00000; what is only copied keeps its own.  The rules, and two
+ *              exceptions, are in README.md and src/arithmetic.md of the source.
  *   Errors     a bad request returns a status and sets heed_error_message(); no output is touched.  Nothing aborts or prints.
  *   Aliasing   an output may overlap no input and no other output, unless its function says so.
- *   Threads    any function may be called from any number of threads at once; there is no state between calls.
+ *   Threads    any function may be called from any number of threads at once; there is no state between calls, but that HEED_ISA
+ *              is read from the environment once.
  *   Pointers   need the alignment of what they point to (4 bytes for floats, 2 for bf16, f16 and blocks), nothing more.
  */
 #ifndef HEED_H
@@ -29,6 +30,10 @@ extern "C" {
 #endif
 
 #define HEED_VERSION "0.1.0"
+/* major * 10000 + minor * 100 + patch */
+#define HEED_VERSION_NUMBER 100
+/* HEED_VERSION of the library that runs. */
+const char *heed_version(void);
 
 enum heed_status {
     HEED_OK = 0,
@@ -63,8 +68,8 @@ struct heed_exec {
     bool (*cancelled)(void *cancel_context);
     void *cancel_context;
     /* NULL: a call that needs memory allocates it.  Else memory for it, aligned to 64 bytes, and how much there is: for one call at
-     * a time.  How much a call needs tell heed_gemm_workspace_bytes and its like, and heed_attention_plan.  Not used by
-     * heed_attention_run, which is given its own. */
+     * a time, apart from all of its tensors, which is not checked.  How much a call needs tell heed_gemm_workspace_bytes and its
+     * like, and heed_attention_plan.  Not used by heed_attention_run, which is given its own. */
     void *workspace;
     int64_t workspace_bytes;
 };
@@ -99,7 +104,9 @@ struct heed_output {
 
 /* Where query i of a sequence stands among its keys: at position i + offset, where key 0 of the sequence has position 0.  Causal,
  * window, alibi and relative ask for it.  Decoding wants bottom-right or offsets: a single causal query at the top left sees key 0
- * alone.  Queries padded at their end want top-left or offsets: bottom-right counts all query_tokens. */
+ * alone.  Queries padded at their end want top-left or offsets: bottom-right counts all query_tokens.  Of a call that sees a part
+ * of the keys (key_position), bottom-right counts these and those before them: only the last part has the bits of the one call over
+ * all so; top-left and offsets are the same for all parts. */
 enum heed_alignment {
     HEED_ALIGN_TOP_LEFT = 0, /* offset 0: the first query stands at the first key (PyTorch's is_causal, ONNX without a past) */
     HEED_ALIGN_BOTTOM_RIGHT, /* offset = keys - queries of the sequence: the last query stands at its last key (FlashAttention) */
@@ -114,7 +121,8 @@ struct heed_window {
 };
 
 /* Mask and bias are [batch, num_heads, query_tokens, key_tokens] tensors; element (b, h, i, j) is data[b * batch_stride +
- * h * head_stride + i * query_stride + j * key_stride], where i and j count within sequence b.  Strides of 0 broadcast.
+ * h * head_stride + i * query_stride + j * key_stride], where i and j count within sequence b, j from key_position on.  Strides of
+ * 0 broadcast.
  *
  * Mask: 0 hides key j from query i.  Bias: is added to the score, -inf hides the key.  A key hidden so has a weight of exactly 0
  * whatever its score, NaN too; but its value must be finite, for 0 * NaN is NaN. */
@@ -127,8 +135,9 @@ struct heed_bias {
     int64_t batch_stride, head_stride, query_stride, key_stride;
 };
 
-/* Tree mask for speculative decoding: of the last `keys` keys of its sequence, query i of sequence b may see the j-th one only if
- * bit j % 64 of words[b * batch_stride + i * query_stride + j / 64] is set.  Keys before those are not affected. */
+/* Tree mask for speculative decoding: of the last `keys` keys of its sequence that the call has, query i of sequence b may see the
+ * j-th one only if bit j % 64 of words[b * batch_stride + i * query_stride + j / 64] is set.  Keys before those are not affected;
+ * where there are fewer, the first bits are nobody's. */
 struct heed_tree {
     const uint64_t *words; /* NULL: none */
     int64_t batch_stride, query_stride;
@@ -207,7 +216,7 @@ struct heed_kv_cache {
      * powers of two, by which multiplication and division are exact. */
     const float *key_channel_scales;
 };
-/* Bytes of one page, -1 if a size or a type is not valid or the product overflows. */
+/* Bytes of one page, -1 without a message if a size or a type is not valid or the product overflows. */
 int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache);
 
 /* In which numbers products are computed; sums are floats always. */
@@ -223,8 +232,8 @@ enum heed_compute {
     HEED_COMPUTE_BF16_AMX,
     /* Of heed_gemm, heed_linear and the projections of heed_attention_layer, with weights of HEED_Q8_0 or HEED_Q4_0: each 32
      * elements of a row of a are rounded to integers of 8 bits times one scale, max|a| / 127, as heed_convert does it with a row to
-     * HEED_I8, and sums of 32 products are exact.  What ggml does with such weights.  Where there is AMX, the first such call asks
-     * Linux for it too. */
+     * HEED_I8, and sums of 32 products are exact.  What ggml does with such weights, but that it rounds the scales of a to f16.
+     * Where there is AMX, the first such call asks Linux for it too. */
     HEED_COMPUTE_I8
 };
 
@@ -235,8 +244,9 @@ enum heed_compute {
  * Keys that a query may not see by causal, window or length are not part of its result even if they hold NaN or Inf, and are not
  * read if no query of the call sees them; a query that sees no key gives an output of exactly 0, weights of 0 and a log-sum-exp of
  * -inf (with a sink: the sink).  A NaN that it does see gives NaN.
- * Memory beyond the tensors: 1 to 2 MiB per worker for widths up to 256; and where workers share the keys of few queries, what they
- * merge, value_dim + 2 floats for each query, head and HEED_CHUNK keys.  Never tokens times tokens.
+ * Memory beyond the tensors: 1 to 2 MiB per worker for widths up to 256, and with relative 8 * max_distance bytes for each head of
+ * a group; with mass 8 bytes for each query and head; and where workers share the keys of few queries, what they merge, value_dim +
+ * 2 floats for each query, head and HEED_CHUNK keys.  Never tokens times tokens.
  *
  * Packed sequences of various lengths: with query_starts, the queries of sequence b are the tokens query_starts[b] ...
  * query_starts[b + 1] - 1 of tensors that hold all query_tokens tokens one after another; their batch_stride is not used, and rows
@@ -261,7 +271,7 @@ struct heed_attention {
     int64_t key_position; /* of the first key in its sequence, a multiple of HEED_CHUNK: this call sees a part of the keys */
     bool causal;          /* a query at position p sees keys at positions up to p */
     enum heed_alignment alignment;
-    const int64_t *query_offsets; /* [batch], for HEED_ALIGN_OFFSETS */
+    const int64_t *query_offsets; /* [batch], for HEED_ALIGN_OFFSETS; else NULL */
     struct heed_window window;
     struct heed_mask mask;
     struct heed_tree tree;
@@ -296,7 +306,8 @@ enum heed_status heed_attention(const struct heed_attention *attention, const st
 
 /* The same in two steps, for calls that must not allocate: plan once, run often, on any layer whose request differs from the
  * planned one in nothing but pointers and the contents of tensors, lengths, starts, offsets and tables.  For a sequence that grows,
- * plan with its most tokens as key_tokens, and tell how many there are in key_lengths. */
+ * plan with its most tokens as key_tokens, and tell how many there are in key_lengths.  A plan has the pointers of its request,
+ * which heed_explain reads, and heed_attention_run without a request: cache, starts, lengths and offsets must live then. */
 struct heed_plan {
     int64_t workspace_bytes; /* that heed_attention_run needs, aligned to 64; may be 0 */
     int64_t tasks;           /* independent pieces of work, drawn by the workers as they get free */
@@ -435,12 +446,12 @@ enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec 
 int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct heed_exec *exec);
 
 /* Packing b once, for weights that are multiplied many times: in its own type, so that a product of few rows reads no more than
- * that.  heed_gemm_packed_bytes: bytes needed for n, k and b_type, -1 if that overflows, a size is negative, k has no whole blocks
- * or the type is none of b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and writes so many:
- * column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros; of HEED_BF16 [ceil(n / 64)][ceil(k / 2)][64][2],
- * two rows of b side by side, with zeros after an odd one; of blocks [ceil(n / 64)][k / 32], each of 64 scales and then the other
- * bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of HEED_Q4_0.  packed_b is aligned to an element, or the
- * scale of a block, to 64 bytes for full speed.  The layout is the same on every instruction set. */
+ * that.  heed_gemm_packed_bytes: bytes needed for n, k and b_type, -1 without a message if that overflows, a size is negative, k
+ * has no whole blocks or the type is none of b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and
+ * writes so many: column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros; of HEED_BF16 [ceil(n / 64)][ceil(k
+ * / 2)][64][2], two rows of b side by side, with zeros after an odd one; of blocks [ceil(n / 64)][k / 32], each of 64 scales and
+ * then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of HEED_Q4_0.  packed_b is aligned to an
+ * element, or the scale of a block, to 64 bytes for full speed.  The layout is the same on every instruction set. */
 int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm);
 enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec);
 

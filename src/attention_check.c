@@ -26,7 +26,7 @@ static enum heed_status check_limits(const struct limit *limits, unsigned count)
 
 static enum heed_status check_sizes(const struct heed_attention *request) {
     const struct limit sizes[] = {
-        {"batch", request->batch, 0, INT64_MAX},
+        {"batch", request->batch, 0, INT64_MAX - 1}, /* starts are one more */
         {"num_heads", request->num_heads, 0, INT64_MAX},
         {"num_kv_heads", request->num_kv_heads, request->num_heads > 0, INT64_MAX},
         {"query_tokens", request->query_tokens, 0, MOST_TOKENS},
@@ -73,6 +73,8 @@ static enum heed_status check_options(const struct heed_attention *request) {
         return heed_fail(HEED_INVALID_ARGUMENT, "softcap is %f, must be finite and at least 0", (double)request->softcap);
     if (request->alignment == HEED_ALIGN_OFFSETS && !request->query_offsets && request->batch > 0)
         return heed_fail(HEED_INVALID_ARGUMENT, "query_offsets is NULL, but alignment is HEED_ALIGN_OFFSETS");
+    if (request->alignment != HEED_ALIGN_OFFSETS && request->query_offsets)
+        return heed_fail(HEED_INVALID_ARGUMENT, "query_offsets is set, but alignment is not HEED_ALIGN_OFFSETS");
     return HEED_OK;
 }
 
@@ -143,9 +145,9 @@ static enum heed_status check_pages(const struct heed_attention *request, int64_
         return HEED_OK;
     if (request->key_position + first.begin < kept)
         return heed_fail(HEED_INVALID_ARGUMENT,
-                         "cache holds the keys from position %" PRId64 " on of sequence %" PRId64
-                         ", but its queries see position %" PRId64,
-                         kept, batch, request->key_position + first.begin);
+                         "cache has room for %" PRId64 " tokens of a sequence, so of sequence %" PRId64
+                         " it has those from position %" PRId64 " on, but queries see position %" PRId64,
+                         kv_capacity(request->cache), batch, kept, request->key_position + first.begin);
     return heed_kv_pages_check(request->cache, batch, request->key_position + first.begin, request->key_position + last.end);
 }
 
@@ -177,7 +179,8 @@ enum heed_status heed_attention_check(const struct heed_attention *request) {
     if (check_sizes(request) || check_options(request) || check_relative(&request->relative) || check_sequences(request) ||
         check_cache(request) || heed_attention_check_memory(request))
         return HEED_INVALID_ARGUMENT;
-    for (int64_t b = 0; request->cache && request->num_heads > 0 && b < request->batch; b++)
+    const bool reads_pages = request->cache && request->num_heads > 0 && request->query_tokens > 0;
+    for (int64_t b = 0; reads_pages && b < request->batch; b++)
         if (check_pages(request, b))
             return HEED_INVALID_ARGUMENT;
     return HEED_OK;

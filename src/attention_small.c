@@ -29,9 +29,9 @@ enum {
 /* The pointers and numbers that ask for something, all of them 0 in a plain request. */
 static bool has_options(const struct heed_attention *r) {
     const uintptr_t pointers = (uintptr_t)r->query_starts | (uintptr_t)r->key_starts | (uintptr_t)r->key_lengths |
-                               (uintptr_t)r->mask.data | (uintptr_t)r->tree.words | (uintptr_t)r->bias.data |
-                               (uintptr_t)r->alibi_slopes | (uintptr_t)r->relative.table | (uintptr_t)r->sinks |
-                               (uintptr_t)r->cache | (uintptr_t)r->weights.data | (uintptr_t)r->lse.data |
+                               (uintptr_t)r->query_offsets | (uintptr_t)r->mask.data | (uintptr_t)r->tree.words |
+                               (uintptr_t)r->bias.data | (uintptr_t)r->alibi_slopes | (uintptr_t)r->relative.table |
+                               (uintptr_t)r->sinks | (uintptr_t)r->cache | (uintptr_t)r->weights.data | (uintptr_t)r->lse.data |
                                (uintptr_t)r->scores.data | (uintptr_t)r->states.output.data | (uintptr_t)r->states.max.data |
                                (uintptr_t)r->states.sum.data | (uintptr_t)r->mass.data;
     const int64_t numbers = r->key_position | r->window.on | r->window.left | r->window.right | r->mass_queries |

@@ -1,4 +1,4 @@
-/* heed_info: what the library sees of the machine. */
+/* heed_info: what the library sees of the machine; and its version. */
 #include <string.h>
 
 #include "cache_sizes.h"
@@ -8,6 +8,8 @@
 #include "heed.h"
 #include "internal.h"
 #include "schedule.h"
+
+HEED_API const char *heed_version(void) { return HEED_VERSION; }
 
 HEED_API enum heed_status heed_info(struct heed_info *info) {
     const struct heed_kernels *kernels;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 float memory[FLOATS];
@@ -271,6 +272,15 @@ START_TEST(test_api_strings) {
 }
 END_TEST
 
+START_TEST(test_api_version) {
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", HEED_VERSION_NUMBER / 10000, HEED_VERSION_NUMBER / 100 % 100,
+             HEED_VERSION_NUMBER % 100);
+    ck_assert_str_eq(text, HEED_VERSION);
+    ck_assert_str_eq(heed_version(), HEED_VERSION);
+}
+END_TEST
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose allocators end the program instead */
 static float *at(uintptr_t address) { return (float *)address; }
 
@@ -301,6 +311,7 @@ Suite *api_suite(void) {
     Suite *suite = suite_create("api");
     TCase *tests = tcase_create("api");
     tcase_add_test(tests, test_api_strings);
+    tcase_add_test(tests, test_api_version);
     tcase_add_test(tests, test_api_gemm);
     tcase_add_test(tests, test_api_gemm_pack_b);
     tcase_add_test(tests, test_api_softmax);

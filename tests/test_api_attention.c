@@ -70,7 +70,8 @@ START_TEST(test_api_attention_sizes) {
     REFUSED_FROM(legal_attention, r.head_dim = -1, "head_dim", "-1");
     REFUSED_FROM(legal_attention, r.value_dim = 0, "value_dim", "0");
     REFUSED_FROM(legal_attention, r.value_dim = -6, "value_dim", "-6");
-    REFUSED_FROM(legal_attention, r.batch = INT64_MAX, "query", "9223372036854775807");
+    REFUSED_FROM(legal_attention, r.batch = INT64_MAX - 1, "query", "9223372036854775806");
+    REFUSED_FROM(legal_attention, (r.batch = INT64_MAX, r.num_heads = r.num_kv_heads = 0), "batch", "9223372036854775807");
     REFUSED_FROM(legal_attention, r.query_tokens = INT64_MAX, "query_tokens", "9223372036854775807");
     REFUSED_FROM(legal_attention, r.key_tokens = INT64_MAX / 4, "key_tokens", "2305843009213693951");
     REFUSED_FROM(legal_attention, r.head_dim = INT64_MAX, "head_dim", "9223372036854775807");

@@ -90,6 +90,7 @@ static struct heed_attention ring_attention(int64_t keys, int64_t left) {
     a.key_tokens = keys;
     a.key_lengths = NULL;
     a.alignment = HEED_ALIGN_BOTTOM_RIGHT;
+    a.query_offsets = NULL;
     a.window = (struct heed_window){true, left, -1};
     a.mask.data = NULL;
     a.bias.data = NULL;

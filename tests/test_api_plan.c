@@ -266,7 +266,7 @@ START_TEST(test_api_explain_work) {
         request.window = (struct heed_window){true, rng_range(&rng, -1, 6), rng_range(&rng, -1, 6)};
     request.alignment = (enum heed_alignment)rng_range(&rng, HEED_ALIGN_TOP_LEFT, HEED_ALIGN_OFFSETS);
     request.key_lengths = rng_range(&rng, 0, 1) ? lengths : NULL;
-    request.query_offsets = offsets;
+    request.query_offsets = request.alignment == HEED_ALIGN_OFFSETS ? offsets : NULL;
     double pairs = 0;
     for (int64_t b = 0; b < request.batch; b++)
         for (int64_t i = 0; i < request.query_tokens; i++)
