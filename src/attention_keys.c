@@ -218,7 +218,7 @@ void heed_block_load_values(struct attention_block *block) {
     struct attention_chunk *chunk = block->chunk;
     const struct heed_input *view = &block->plan->request->value;
     chunk->value_type = block->plan->value_type;
-    if (chunk->value_type == HEED_I8 && block->plan->dots) /* which multiply weights of whole dots */
+    if (chunk->value_type == HEED_I8 && (block->plan->dots || block->plan->thin_dots)) /* which multiply whole dots */
         memset(chunk->value_scales, 0, (size_t)round_up(chunk->end, HEED_DOT) * sizeof *chunk->value_scales);
     if (chunk->value_type == HEED_I8)
         load_scales(block, kv_value_scale, chunk->value_scales);

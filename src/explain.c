@@ -72,18 +72,28 @@ static struct work count_work(const struct heed_attention *request) {
     return work;
 }
 
+/* Of all that is wanted, for so many tokens. */
+static double written_bytes(const struct attention_plan *plan, double tokens) {
+    const struct heed_attention *request = plan->request;
+    const double value_dim = (double)request->value_dim, columns = (double)plan->columns;
+    const double bytes = request->output.data ? (double)type_bytes(request->output.type) * value_dim : 0;
+    double floats = (request->weights.data ? columns : 0) + (request->scores.data ? columns : 0) + (request->lse.data ? 1 : 0);
+    floats += request->states.output.data ? (double)plan->chunks * (value_dim + 2) : 0;
+    const double mass = request->mass.data ? (double)request->batch * columns : 0;
+    return (double)request->num_heads * (tokens * bytes + sizeof(float) * (tokens * floats + mass));
+}
+
 static void append_work(struct text *text, const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     const struct work work = count_work(request);
     const double width = (double)(request->head_dim + request->value_dim);
-    const double query_bytes = (double)(request->num_heads * request->head_dim * type_bytes(request->query.type));
+    const double query_bytes = (double)request->num_heads * (double)(request->head_dim * type_bytes(request->query.type));
     const int64_t scales = (plan->key_type == HEED_I8) + (plan->value_type == HEED_I8);
     const double key_bytes = (double)(request->head_dim * type_bytes(plan->key_type) +
                                       request->value_dim * type_bytes(plan->value_type) + scales * (int64_t)sizeof(float));
-    const double output_bytes = (double)(request->num_heads * request->value_dim * type_bytes(request->output.type));
     append(text, "  \"flops\": %.0f,\n", 2.0 * work.pairs * (double)request->num_heads * width);
     append(text, "  \"read_bytes\": %.0f,\n", work.rows * query_bytes + work.keys * (double)request->num_kv_heads * key_bytes);
-    append(text, "  \"written_bytes\": %.0f,\n", work.rows * output_bytes);
+    append(text, "  \"written_bytes\": %.0f,\n", written_bytes(plan, work.rows));
 }
 
 /* {condition, sentence} */

@@ -164,7 +164,7 @@ static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool p
 INLINE bool thin_is_followed(const struct heed_thin_product *product) {
     const int most = VF_LANES < HEED_LINE ? 2 : 1;
     return !product->fetch_once && product->rows <= most && product->type == HEED_F32 &&
-           product->columns * (int)sizeof(float) >= FOLLOWED_BYTES;
+           product->columns >= FOLLOWED_BYTES / (int)sizeof(float);
 }
 
 static void thin_product_of_vectors(const struct heed_thin_product *product) {
