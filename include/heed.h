@@ -10,7 +10,8 @@
  *              Every NaN that heed computes is the quiet NaN 0x7fc00000; what is only copied keeps its own.  The rules, and two
  *              exceptions, are in README.md and src/arithmetic.md of the source.
  *   Errors     a bad request returns a status and sets heed_error_message(); no output is touched.  Nothing aborts or prints.
- *   Aliasing   an output may overlap no input and no other output, unless its function says so.
+ *   Aliasing   an output may overlap no input and no other output, unless its function says so.  They may interleave where their
+ *              elements are equally large.
  *   Threads    any function may be called from any number of threads at once; there is no state between calls, but that HEED_ISA
  *              is read from the environment once.
  *   Pointers   need the alignment of what they point to (4 bytes for floats, 2 for bf16, f16 and blocks), nothing more.
@@ -623,7 +624,7 @@ int64_t heed_attention_layer_workspace_bytes(const struct heed_attention_layer *
 
 /* What heed sees of this machine.  Strings belong to heed and live as long as the program. */
 struct heed_info {
-    const char *isa;         /* what a call without heed_exec.isa uses */
+    const char *isa;         /* what a call without heed_exec.isa uses; NULL if HEED_ISA names none usable here */
     const char *usable[8];   /* instruction sets usable here, best first, NULL after the last */
     const char *compiled[8]; /* instruction sets in this build, best first, NULL after the last */
     const char *features;    /* CPU features that heed looks for and found: "avx2 fma avx512f ..." */

@@ -64,13 +64,13 @@ struct attention_layout {
     int64_t keys;                     /* [panels][depth][64] */
     int64_t values;                   /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
     int64_t key_scales, value_scales; /* [together][HEED_CHUNK] */
-    int64_t scores;                   /* [together][SUBROWS][256], and a tile of dots' more */
-    int64_t row_max;                  /* [together][SUBROWS][16] */
-    int64_t chunk_max, chunk_sum;     /* [together][SUBROWS] */
-    int64_t keep_old, take_new;       /* [SUBROWS] */
-    int64_t begins, ends;             /* [together][SUBROWS], int */
-    int64_t chunk_output;             /* [SUBROWS][output_ld], where states are kept apart; and a tile more */
-    int64_t source;                   /* what dots arrange: [SUBROWS][head_dim], or [64], or [32][value_dim] */
+    int64_t scores;                   /* [together][subrows][256], and a tile of dots' more */
+    int64_t row_max;                  /* [together][subrows][16] */
+    int64_t chunk_max, chunk_sum;     /* [together][subrows] */
+    int64_t keep_old, take_new;       /* [subrows] */
+    int64_t begins, ends;             /* [together][subrows], int */
+    int64_t chunk_output;             /* [subrows][output_ld], where states are kept apart; and a tile more */
+    int64_t source;                   /* what dots arrange: [subrows][head_dim], or [64], or [32][value_dim] */
     int64_t term;                     /* [256]: what is added to one row of scores */
     int64_t relative;                 /* [group][relative_keys]: bias by distance */
     int64_t mass;                     /* [group][256] */
@@ -103,7 +103,7 @@ struct attention_plan {
     const struct heed_dots *thin_dots;   /* of few rows, if queries and weights alone are */
     int64_t value_panel;                 /* floats of 64 columns of a chunk's values, as dots have them */
     int64_t depth;                       /* of queries and keys, as the kernels see them: floats */
-    int subrows;                         /* rows that are computed at once: SUBROWS, twice as many, or a tile */
+    int subrows;                         /* rows that are computed at once: all of few; else SUBROWS, twice as many, or a tile */
     enum heed_type key_type, value_type; /* as they are stored */
     struct kv_layout cache;
     int64_t group;

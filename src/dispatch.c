@@ -14,7 +14,7 @@
 extern const struct heed_kernels heed_kernels_amx, heed_kernels_avx512bf16, heed_kernels_avx512, heed_kernels_avx2,
     heed_kernels_neon, heed_kernels_scalarfma, heed_kernels_scalar;
 
-/* Best first.  The only place where the library asks what configure found. */
+/* Best first, of those that configure found a compiler for. */
 static const struct heed_kernels *const compiled[] = {
 #if HEED_HAVE_AMX
     &heed_kernels_amx,

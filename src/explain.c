@@ -187,9 +187,9 @@ static void explain(struct text *text, const struct heed_plan *plan, const struc
 HEED_API int64_t heed_explain(const struct heed_plan *plan, char *text, int64_t size) {
     const struct heed_kernels *kernels;
     struct text written = {.data = text, .size = text ? max_i64(0, size) : 0};
-    if (!plan)
-        heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
-    if (!plan || heed_kernels_find(plan->isa, "plan.isa", &kernels))
+    if (!plan || !plan->isa)
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL", plan ? "plan.isa" : "plan"), -1;
+    if (heed_kernels_find(plan->isa, "plan.isa", &kernels))
         return -1;
     const uint64_t callers = heed_fp_begin();
     explain(&written, plan, kernels);

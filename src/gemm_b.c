@@ -2,9 +2,7 @@
  * time, for all rows that a task multiplies with it. */
 #include <string.h>
 
-#include "cpu.h"
 #include "dispatch.h"
-#include "error.h"
 #include "gemm.h"
 #include "internal.h"
 #include "schedule.h"
@@ -72,18 +70,15 @@ const float *heed_gemm_load_b(const struct heed_gemm *request, const struct heed
                               int64_t start, int64_t k, float *scratch) {
     if (request->packed_b && request->b_type == HEED_F32 && request->compute == HEED_COMPUTE_F32)
         return heed_gemm_packed_at(request, column, start);
-    if (request->compute == HEED_COMPUTE_BF16)
+    if (request->compute == HEED_COMPUTE_BF16) {
         load_pairs(request, kernels, column, columns, start, k, scratch);
-    else if (request->packed_b && type_has_blocks(request->b_type))
-        kernels->unpack_blocks(heed_gemm_packed_at(request, column, start), request->b_type, k, scratch);
-    else if (heed_gemm_packed_has_words(request))
+    } else if (heed_gemm_packed_has_words(request)) {
         kernels->unpack_words(heed_gemm_packed_at(request, column, start), k, false, scratch);
-    else if (request->packed_b)
-        kernels->pack(heed_gemm_packed_at(request, column, start), request->b_type, HEED_PANEL, k, HEED_PANEL, scratch);
-    else if (request->transpose_b)
-        kernels->pack_transposed(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, scratch);
-    else
-        kernels->pack(heed_gemm_b_at(request, column, start), request->b_type, request->ldb, k, columns, scratch);
+    } else {
+        const struct b_rows b = rows_of_b(request, kernels, column, columns, start, k, scratch);
+        if (b.data != scratch)
+            kernels->pack(b.data, b.type, b.ld, k, b.columns, scratch);
+    }
     return scratch;
 }
 

@@ -68,7 +68,7 @@ static enum heed_status check_sizes(const struct heed_gemm *request, const struc
     return HEED_OK;
 }
 
-/* What alignment counts by: elements, or for blocks the halves of floats that their scales are. */
+/* A matrix in units of its type, of which a row has so many. */
 static struct heed_region region_of_units(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t units,
                                           int64_t ld) {
     struct heed_region region = region_of(name, data, HEED_F32, rows, units, ld);

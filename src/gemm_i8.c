@@ -21,9 +21,9 @@ enum {
 /* Of a multiply-add, where one of floats is two: it takes about half of their time. */
 static const double flops_each = 1.0;
 
-/* Weights as they are become words in registers, for up to 4 or 8 rows at a time, and for more rows than these once, in a panel: 8
- * rows times 4096 x 4096 take 0.6 (q8_0) and 0.9 of the time so, 12 rows 0.74 and 0.87, times 1024 x 1024 1.02 and 1.05 (AVX2, Zen
- * 3); by AVX-512 on Zen 5 10 rows 0.95 and 1.2, times 2048 x 2048 1.23. */
+/* Weights as they are become words in registers, for up to 4 or 8 rows at a time; for more rows than these once, in a panel.  Of
+ * the time that panels take, 8 rows times 4096 x 4096 take 0.6 (q8_0) and 0.9 in registers, 12 rows 0.74 and 0.87, times 1024 x
+ * 1024 1.02 and 1.05 (AVX2, Zen 3); by AVX-512 on Zen 5 10 rows 0.95 and 1.2, times 2048 x 2048 1.23. */
 static bool has_few_rows(const struct i8_run *run) {
     return run->request->m <= (run->kernels->tile_columns == HEED_PANEL ? FEW_ROWS_WIDE : FEW_ROWS);
 }

@@ -1,7 +1,8 @@
 /* Products by tiles: which part of c each task computes, and the loops around the tile.
  *
- * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b stay in L1 where tiles
- * are as wide, and in L2 where they are narrower; from there all row tiles use them.  a stays where it is, the rows of one tile in
+ * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b stay in L2 or, where
+ * tiles are as wide and the processor would not fetch them from there in time (cpu_policy.c), in L1; from there all row tiles use
+ * them.  a stays where it is, the rows of one tile in
  * L1 at a time; where all of a block's are more than L2 holds, a span of k goes through a group of panels before the next.  Or the
  * first panel makes strips of it (gemm_a.c), which all others read.
  * A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it.  What comes
@@ -18,7 +19,6 @@
 #include "internal.h"
 #include "schedule.h"
 #include "types.h"
-#include "workspace.h"
 
 static const int64_t line_bytes = HEED_LINE * sizeof(float);
 

@@ -1,4 +1,5 @@
-/* What functions have in common that treat each row of a matrix by itself: softmax, normalisation, activation. */
+/* What functions have in common that treat each row of a matrix by itself: softmax, normalisation, activation, rotary
+ * embedding, rows of tables, conversion. */
 #ifndef HEED_ROWS_H
 #define HEED_ROWS_H
 

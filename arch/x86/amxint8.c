@@ -47,9 +47,9 @@ INLINE void take_in(vf chains[REGISTER], const vi sums[REGISTER], const struct h
 /* A register of sums is stored two blocks after it was multiplied, for as long it is not ready, and taken in two more blocks later:
  * a vector that is loaded soon after the register was stored there waits until that has left the core's buffers.  A block takes 23
  * ns so, and 26 if it is stored at once; the registers alone take 14, the chains alone 9: nothing runs beside the other. */
-enum { STORE_LAG = 2, LAG = 4 };
+enum { LAG = 4 };
 
-/* The n-th block of a turn: sums in register n, from a and words in two others; `stored` is that of the block STORE_LAG before. */
+/* The n-th block of a turn: sums in register n, from a and words in two others; `stored` is that of two blocks before. */
 #define CHAIN_BLOCK(n, of_a, of_b, stored)                                                                                         \
     do {                                                                                                                           \
         const int64_t next = block + (n), ready = next - LAG;                                                                      \

@@ -44,14 +44,6 @@ INLINE vf load_weight(const enum heed_type type, const char *words, int j, const
     return weight_of_word(type, load_word(words, j, i), half, i % WORD_BYTES);
 }
 
-/* Of a block and its words. */
-INLINE int64_t word_at(const enum heed_type type, int64_t word) {
-    return word / block_words(type) * block_bytes(type) + word % block_words(type) * WORD_BYTES;
-}
-INLINE int64_t words_at(const enum heed_type type, int64_t word) {
-    return HEED_PANEL * (word / block_words(type) * block_bytes(type)) + word % block_words(type) * WORDS_BYTES;
-}
-
 /* As pointers without a check of where the memory ends: prefetching is no access. */
 INLINE void fetch_lines(uintptr_t at, const int bytes, const bool into_l1) {
     UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {

@@ -37,9 +37,9 @@ struct gemm_at {
     int64_t column; /* of the tile, from where a, acc and c are */
 };
 
-/* Tiles as wide as a panel take 21 bytes of b a cycle, which the processor does not fetch from L2 by itself in time; blocks of k
- * are short for them, so that the first tile alone takes it from there, and sums are many.  Narrow tiles, which take half of that,
- * gain nothing from either. */
+/* Tiles as wide as a panel take 21 bytes of b a cycle, which not all processors fetch from L2 in time (cpu_policy.c): where blocks
+ * of k are short for that, the first tile alone takes b from there, and sums are many.  Narrow tiles, which take half of that, gain
+ * nothing from either. */
 enum { GEMM_IS_WIDE = TILE_COLUMNS >= HEED_PANEL };
 
 /* Steps from what is used to what is fetched; rows of a plain b, far apart, share few sets of L1, so fewer then. */

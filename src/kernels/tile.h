@@ -24,7 +24,8 @@ INLINE void tile_zero(const int rows, const int vectors, vf acc[][TILE_VECTORS])
 
 /* Rows of a are addressed from one pointer for every three, and the bytes from there to the second and to the third: left alone,
  * gcc 12 keeps a pointer for every row and unrolled step, on the stack, or adds up lda + lda + 4 for each. */
-enum { MOST_ROWS = TALL_ROWS > 16 ? TALL_ROWS : 16, ROW_GROUP = 3, ROW_GROUPS = (MOST_ROWS + ROW_GROUP - 1) / ROW_GROUP };
+enum { MOST_ROWS = 16, ROW_GROUP = 3, ROW_GROUPS = (MOST_ROWS + ROW_GROUP - 1) / ROW_GROUP };
+_Static_assert((int)TALL_ROWS <= (int)MOST_ROWS, "tall tiles have pointers to their rows");
 
 struct tile_rows {
     const float *group[ROW_GROUPS];
