@@ -76,7 +76,7 @@ static enum heed_status plan_and_run(const struct heed_attention *attention, con
                                      const struct heed_kernels *kernels) {
     struct attention_plans plans;
     struct heed_workspace workspace;
-    heed_attention_prepare(attention, exec, kernels, &plans);
+    heed_attention_prepare(attention, exec, kernels, false, &plans);
     const int64_t floats = workspace_floats(&plans, false);
     enum heed_status status = workspace_check_floats(floats);
     if (status == HEED_OK)
@@ -113,7 +113,7 @@ HEED_API enum heed_status heed_attention_plan(const struct heed_attention *atten
         return status;
     if (!is_empty(attention)) {
         const uint64_t callers = heed_fp_begin();
-        heed_attention_prepare(attention, exec, kernels, &made);
+        heed_attention_prepare(attention, exec, kernels, true, &made);
         heed_fp_end(callers);
     }
     const int64_t floats = workspace_floats(&made, true);
@@ -136,7 +136,7 @@ static enum heed_status run_in(void *workspace, const struct heed_plan *plan, co
                                const struct heed_kernels *kernels) {
     struct attention_plans made;
     const uint64_t callers = heed_fp_begin();
-    heed_attention_prepare(request, &plan->exec, kernels, &made);
+    heed_attention_prepare(request, &plan->exec, kernels, false, &made);
     enum heed_status status =
         workspace_check("workspace", workspace, plan->workspace_bytes, workspace_floats(&made, false) * (int64_t)sizeof(float));
     if (status == HEED_OK)

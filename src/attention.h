@@ -1,9 +1,10 @@
-/* Attention from request to result: validate (attention_check.c), plan (attention_plan.c), run: tasks (attention_task.c) are blocks
- * of rows (attention_block.c) against chunks of keys (attention_keys.c) as far as they see them (attention_ranges.c), few of them
- * (attention_thin.c) or as AMX and vdpbf16ps multiply them (attention_dots.c), with what is added to scores (attention_scores.c);
- * partial states and their merge (attention_states.c); outputs (attention_finish.c); sums of weights (attention_mass.c).  What
- * these share: sequences (attention_sequence.c), memory (attention_memory.c), what is fetched ahead (attention_fetch.c).  Small
- * calls go a way of their own (attention_small.c), and a layer around it all is attention_layer.c. */
+/* Attention from request to result: validate (attention_check.c), plan (attention_plan.c, attention_layout.c), run: tasks
+ * (attention_task.c) are blocks of rows (attention_block.c) against chunks of keys (attention_keys.c) as far as they see them
+ * (attention_ranges.c), few of them (attention_thin.c) or as AMX and vdpbf16ps multiply them (attention_dots.c), with what is added
+ * to scores (attention_scores.c); partial states and their merge (attention_states.c); outputs (attention_finish.c); sums of
+ * weights (attention_mass.c).  What these share: sequences (attention_sequence.c), memory (attention_memory.c), what is fetched
+ * ahead (attention_fetch.c).  Small calls go a way of their own (attention_small.c), and a layer around it all is
+ * attention_layer.c. */
 #ifndef HEED_ATTENTION_H
 #define HEED_ATTENTION_H
 
@@ -79,6 +80,11 @@ struct attention_layout {
     int64_t worker;                   /* floats in all */
 };
 
+/* What a block may hold at once: rows, those that are computed at once, chunks, rows of scores with a chunk; heads beside it. */
+struct attention_held {
+    int64_t rows, subrows, chunks, scores, beside;
+};
+
 /* Everything decided before data is touched, for the sequences that are the plan's.  Rows of a key/value head are its group's query
  * heads and tokens, token by token: row r is token r / group of head r % group, so that ranges of keys never go back from row to
  * row. */
@@ -112,15 +118,18 @@ struct attention_plan {
     int64_t chunks;     /* most chunks of a sequence */
     int64_t block_rows; /* of one task */
     int64_t blocks;     /* of the longest sequence of one key/value head */
+    bool has_states;    /* there is memory for those of all chunks, which splits leave */
+    bool any_lengths;   /* it is wanted if there are splits with some lengths, not with these alone */
     int64_t splits;     /* tasks that share the one block of a key/value head */
     int64_t beside;     /* key/value heads of a sequence that a task takes chunk by chunk, whose rows lie side by side; the last
                            task of a sequence may have less of them */
     int64_t together;   /* chunks of which keys are read before values */
     int64_t tasks;
     int64_t output_ld;
-    int64_t chunk_keys;        /* room for keys of one chunk */
-    int64_t relative_keys;     /* distances in a table of relative bias */
-    int workers, most_workers; /* of this call, and of any with the same sizes */
+    int64_t chunk_keys;         /* room for keys of one chunk */
+    int64_t relative_keys;      /* distances in a table of relative bias */
+    int workers, most_workers;  /* of this call, and of any with the same sizes */
+    struct attention_held held; /* as memory is for: with any lengths and strides */
     struct attention_layout layout;
 };
 
@@ -136,8 +145,10 @@ struct attention_plans {
 };
 
 enum heed_status heed_attention_check(const struct heed_attention *request);
+/* any_lengths: the workspace has room for this and all other lengths. */
 void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
-                            struct attention_plans *plans);
+                            bool any_lengths, struct attention_plans *plans);
+void heed_attention_lay_out(struct attention_plan *plan);
 /* The buckets of one direction, and the first distance of each. */
 int heed_relative_buckets(const struct heed_relative *relative);
 void heed_relative_steps(const struct heed_relative *relative, int *step);

@@ -1,6 +1,8 @@
 /* The plan of an attention call: how rows are cut into tasks, how many workers, how much workspace.  None of it can change a bit.
  * Memory depends on sizes alone, not on the lengths within them, so that one plan serves all calls of a growing sequence. */
 
+#include <math.h>
+
 #include "arithmetic.h"
 #include "attention.h"
 #include "cache_sizes.h"
@@ -8,7 +10,6 @@
 #include "dispatch.h"
 #include "internal.h"
 #include "schedule.h"
-#include "workspace.h"
 
 /* Queries and running outputs of one task may take half of L2, beside a chunk of keys and of values; but no more than this, for
  * they are memory of every worker. */
@@ -33,6 +34,9 @@
 #define THIN_ROWS_SHARED  128
 #define THIN_KEYS_PER_ROW 8
 #define THIN_BYTES_LEAST  (16 * 1024)
+
+/* Of keys and values, states of few rows of sequences that are not alike. */
+#define STATES_SHARE (1.0 / 16)
 
 /* Rows of scores with a chunk, of one or of several: 64 KiB. */
 #define ROWS_TOGETHER 64
@@ -118,8 +122,12 @@ static void plan_thin_dots(struct attention_plan *plan, const struct heed_dots *
     plan->depth = round_up(plan->request->head_dim, HEED_DOT) / dots->elements;
 }
 
-/* Whether it is that of sequences of few rows beside others. */
-static bool has_few_apart(const struct attention_plan *plan) { return plan->most_rows < INT64_MAX; }
+/* Packed sequences of few rows; and whether there may be others, which have another plan. */
+static bool is_of_few(const struct attention_plan *plan) { return plan->most_rows < INT64_MAX; }
+static bool has_others(const struct attention_plan *plan) { return plan->most_rows < plan->group * plan->request->query_tokens; }
+
+/* A block's rows, of packed sequences the most that one may have: memory depends on sizes alone. */
+static int64_t rows_held(const struct attention_plan *plan) { return is_of_few(plan) ? plan->most_rows : plan->block_rows; }
 
 static int64_t rows_in_cache(const struct heed_attention *request) {
     const int64_t row_bytes = (request->head_dim + request->value_dim) * (int64_t)sizeof(float);
@@ -143,12 +151,42 @@ static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows
     return min_i64(round_up(most, least), rows);
 }
 
-/* Few rows against many keys: workers share the keys of one block. */
+static int64_t tasks_wanted(const struct attention_plan *plan) { return (int64_t)plan->most_workers * TASKS_PER_WORKER; }
+
+/* Whether a long sequence among short ones may be all that is left to do: in a cache, if the states of all of its chunks are few
+ * beside its keys and values.  With two threads, one of 16384 or 65536 keys beside seven of 64, for 8 heads on one, takes 0.55 of
+ * the time (Zen 5). */
+static bool may_differ(const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    const double states = (double)rows_held(plan) * (double)(plan->output_ld + 2) * sizeof(float);
+    const double keys =
+        HEED_CHUNK * (double)(request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type));
+    return plan->is_thin && request->cache && states <= STATES_SHARE * keys;
+}
+
+/* Few rows against many keys: workers share the keys of one block, if there are fewer heads than tasks wanted, or may be. */
+static bool may_split(const struct attention_plan *plan, int64_t rows) {
+    return plan->most_workers > 1 && plan->block_rows >= rows && !has_others(plan) &&
+           (plan->heads < tasks_wanted(plan) || may_differ(plan));
+}
+
+/* So many that no task is more than half of what each worker does. */
+static int64_t splits_of_longest(const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    double longest = 0, all = 0;
+    for (int64_t b = 0; request->key_lengths && b < request->batch; b++) {
+        longest = longest > (double)request->key_lengths[b] ? longest : (double)request->key_lengths[b];
+        all += (double)request->key_lengths[b];
+    }
+    return all > 0 ? (int64_t)ceil(2 * plan->most_workers * longest / (all * (double)request->num_kv_heads)) : 1;
+}
+
 static int64_t choose_splits(const struct attention_plan *plan, int64_t rows) {
-    const int64_t wanted = (int64_t)plan->most_workers * TASKS_PER_WORKER;
-    if (plan->most_workers == 1 || plan->block_rows < rows || plan->heads >= wanted || has_few_apart(plan))
+    if (!may_split(plan, rows))
         return 1;
-    return max_i64(1, min_i64(plan->chunks, ceil_div(wanted, plan->heads)));
+    const bool few_heads = plan->heads < tasks_wanted(plan);
+    const int64_t wanted = few_heads ? ceil_div(tasks_wanted(plan), plan->heads) : splits_of_longest(plan);
+    return max_i64(1, min_i64(plan->chunks, wanted));
 }
 
 /* A head alone would read a piece of each token: with 8 heads of 128 floats side by side memory gives them at 0.75 of its rate, in
@@ -169,6 +207,17 @@ static int64_t choose_together(const struct attention_plan *plan, bool most) {
     if (!plan->is_thin || (!most && (!in_place || plan->beside > 1)))
         return 1;
     return max_i64(1, min_i64(min_i64(HEED_CHUNKS_TOGETHER, plan->chunks), ROWS_TOGETHER / plan->subrows));
+}
+
+/* What a block holds at once with any lengths and strides.  Packed sequences of few rows, however many, are taken together with as
+ * many chunks as may be. */
+static struct attention_held choose_held(const struct attention_plan *plan) {
+    const int64_t rows = rows_held(plan), together = choose_together(plan, true), beside = choose_beside(plan, true);
+    const int64_t subrows = plan->dots ? plan->subrows : min_i64(rows, plan->subrows);
+    if (is_of_few(plan))
+        return (struct attention_held){rows, rows, min_i64(HEED_CHUNKS_TOGETHER, plan->chunks), max_i64(ROWS_TOGETHER, rows),
+                                       beside};
+    return (struct attention_held){rows, subrows, together, together * subrows, beside};
 }
 
 /* Multiplications and additions for all pairs of a query and a key in its reach, roughly; most: whatever the lengths are. */
@@ -198,80 +247,6 @@ static int workers_for(const struct attention_plan *plan, int64_t tasks, double 
         request->query_starts ? ceil_div(request->query_tokens, max_i64(1, request->batch)) : request->query_tokens;
     const double elements = flops / (2.0 * (double)max_i64(1, plan->group * queries));
     return heed_schedule_workers(plan->exec, tasks, heed_schedule_work(flops, elements * (double)type_bytes(plan->key_type)));
-}
-
-/* Where the next `count` floats begin. */
-static int64_t take(int64_t *floats, int64_t count) {
-    const int64_t at = *floats;
-    *floats += workspace_round(count);
-    return at;
-}
-
-static void lay_out_shared(struct attention_plan *plan) {
-    struct attention_layout *layout = &plan->layout;
-    const struct heed_attention *request = plan->request;
-    const int64_t states = plan->splits > 1 ? workspace_product(plan->heads, plan->chunks) : 0,
-                  sequences = request->query_starts ? 1 : request->batch;
-    const int64_t query_rows =
-        request->mass.data ? workspace_product(sequences, workspace_product(request->num_heads, request->query_tokens)) : 0;
-    int64_t floats = 0;
-    layout->state_output = take(&floats, workspace_product(states, workspace_product(plan->block_rows, plan->output_ld)));
-    layout->state_max = take(&floats, workspace_product(states, round_up(plan->block_rows, 16)));
-    layout->state_sum = take(&floats, workspace_product(states, round_up(plan->block_rows, 16)));
-    layout->splits_left = take(&floats, plan->splits > 1 ? plan->heads : 0);
-    layout->row_max_sum = take(&floats, workspace_product(2, query_rows));
-    layout->relative_step = take(&floats, request->relative.table ? heed_relative_buckets(&request->relative) : 0);
-    layout->shared = floats;
-}
-
-/* Rows of one worker, and chunks, and rows of scores, that it has at once.  Of sequences of few rows with a plan of their own, as
- * many as any have, together with as many chunks. */
-struct held {
-    int64_t rows, subrows, chunks, scores;
-};
-static struct held held_of(const struct attention_plan *plan) {
-    const int64_t rows = plan->block_rows, together = choose_together(plan, true);
-    const int64_t subrows = plan->dots ? plan->subrows : min_i64(rows, plan->subrows);
-    if (has_few_apart(plan))
-        return (struct held){plan->most_rows, plan->most_rows, min_i64(HEED_CHUNKS_TOGETHER, plan->chunks),
-                             max_i64(ROWS_TOGETHER, plan->most_rows)};
-    return (struct held){rows, subrows, together, together * subrows};
-}
-
-static void lay_out_worker(struct attention_plan *plan) {
-    struct attention_layout *layout = &plan->layout;
-    const struct heed_attention *request = plan->request;
-    const struct held held = held_of(plan);
-    const int64_t rows = held.rows, keys = round_up(plan->chunk_keys, 2), tile_rows = plan->dots ? plan->dots->tile_rows : 0;
-    int64_t floats = 0;
-    layout->query = take(&floats, (plan->dots ? round_up(rows, held.subrows) : rows) * plan->depth);
-    layout->max = take(&floats, rows);
-    layout->sum = take(&floats, rows);
-    layout->output = take(&floats, rows * plan->output_ld);
-    layout->head = floats;
-    floats *= choose_beside(plan, true);
-    layout->keys = take(&floats, plan->pack_keys ? round_up(keys, HEED_PANEL) * plan->depth : 0);
-    layout->values = take(&floats, plan->dots          ? plan->output_ld / HEED_PANEL * plan->value_panel
-                                   : plan->pack_values ? keys * plan->output_ld
-                                                       : 0);
-    layout->key_scales = take(&floats, plan->key_type == HEED_I8 ? held.chunks * HEED_CHUNK : 0);
-    layout->value_scales = take(&floats, plan->value_type == HEED_I8 ? held.chunks * HEED_CHUNK : 0);
-    layout->scores = take(&floats, (held.scores + tile_rows) * HEED_CHUNK);
-    layout->row_max = take(&floats, held.scores * HEED_SUM_LANES);
-    layout->chunk_max = take(&floats, held.scores);
-    layout->chunk_sum = take(&floats, held.scores);
-    layout->keep_old = take(&floats, held.subrows); /* kernels want room for rows rounded up to 16, as all of this is rounded */
-    layout->take_new = take(&floats, held.subrows);
-    layout->begins = take(&floats, held.scores);
-    layout->ends = take(&floats, held.scores);
-    layout->chunk_output = take(&floats, plan->keeps_states ? (held.subrows + tile_rows) * plan->output_ld : 0);
-    layout->source = take(&floats, plan->dots        ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim)
-                                   : plan->thin_dots ? rows * request->head_dim
-                                                     : 0);
-    layout->term = take(&floats, plan->has_passes ? HEED_CHUNK : 0);
-    layout->relative = take(&floats, workspace_product(plan->group, plan->relative_keys));
-    layout->mass = take(&floats, request->mass.data ? workspace_product(plan->group, HEED_CHUNK) : 0);
-    layout->worker = floats;
 }
 
 /* Rows of the plan's longest sequence. */
@@ -326,13 +301,14 @@ static void forget_empty_rows(struct attention_plan *plan) {
 
 /* What does not depend on rows.  A plan for all sequences, so far. */
 static void begin_plan(struct attention_plan *plan, const struct heed_attention *given, const struct heed_exec *exec,
-                       const struct heed_kernels *kernels) {
+                       const struct heed_kernels *kernels, bool any_lengths) {
     *plan = (struct attention_plan){.given = *given,
                                     .exec = exec,
                                     .kernels = kernels,
                                     .machine = heed_kernels_usable(0),
                                     .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE,
-                                    .most_rows = INT64_MAX};
+                                    .most_rows = INT64_MAX,
+                                    .any_lengths = any_lengths};
     forget_unused_strides(&plan->given);
     const struct heed_attention *request = plan->request = &plan->given;
     plan->group = request->num_heads / request->num_kv_heads;
@@ -362,11 +338,12 @@ static void end_plan(struct attention_plan *plan, int64_t rows) {
     plan_scores(plan);
     plan->block_rows = choose_block_rows(plan, rows);
     plan->splits = choose_splits(plan, rows);
+    plan->has_states = plan->any_lengths ? may_split(plan, rows) : plan->splits > 1;
     plan->beside = choose_beside(plan, false);
     plan->together = choose_together(plan, false);
     plan->keeps_states = plan->is_thin || (plan->dots && !plan->dots->finishes) || plan->splits > 1 || request->states.output.data;
-    lay_out_shared(plan);
-    lay_out_worker(plan);
+    plan->held = choose_held(plan);
+    heed_attention_lay_out(plan);
     plan_sequences(plan);
     forget_empty_rows(plan);
 }
@@ -375,18 +352,20 @@ static void end_plan(struct attention_plan *plan, int64_t rows) {
  * 0.33 of the time that they take as blocks, of floats 0.83; 31 of them beside one of 256 tokens, with 4096 keys, all together
  * 0.74 and 0.96 (Zen 5).  Sums of weights are made once, for all. */
 void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
-                            struct attention_plans *plans) {
+                            bool any_lengths, struct attention_plans *plans) {
     struct attention_plan *all = &plans->plan[0], *few = &plans->plan[1];
-    begin_plan(all, given, exec, kernels);
+    begin_plan(all, given, exec, kernels, any_lengths);
     const int64_t rows = max_i64(1, all->group * given->query_tokens), most = few_rows(all);
-    all->is_thin = rows <= most;
-    plans->count = given->query_starts && !all->is_thin && most >= all->group && !given->mass.data ? 2 : 1;
+    const bool all_few = rows <= most, packed = given->query_starts && most >= all->group && !given->mass.data;
+    plans->count = packed && !all_few ? 2 : 1;
     if (plans->count > 1) {
-        begin_plan(few, given, exec, kernels);
+        begin_plan(few, given, exec, kernels, any_lengths);
         few->is_thin = true;
         few->most_rows = min_i64(most, THIN_ROWS_FETCHED_ONCE);
         all->least_rows = few->most_rows + 1;
         end_plan(few, max_i64(1, rows_of_longest(few)));
     }
-    end_plan(all, rows);
+    all->is_thin = all_few;
+    all->most_rows = packed && all_few ? rows : INT64_MAX;
+    end_plan(all, packed && all_few ? max_i64(1, rows_of_longest(all)) : rows);
 }

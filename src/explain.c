@@ -167,7 +167,7 @@ static void explain(struct text *text, const struct heed_plan *plan, const struc
         append(text, "{\n  \"isa\": \"%s\",\n  \"tasks\": 0,\n  \"workspace_bytes\": 0\n}\n", plan->isa);
         return;
     }
-    heed_attention_prepare(request, &plan->exec, kernels, &plans);
+    heed_attention_prepare(request, &plan->exec, kernels, false, &plans);
     append(text, "{\n  \"isa\": \"%s\",\n  \"lanes\": %d,\n  \"tile\": [%d, %d],\n  \"chunk\": %d,\n", plan->isa, kernels->lanes,
            kernels->tile_rows, kernels->tile_columns, HEED_CHUNK);
     append(text, "  \"group\": %" PRId64 ",\n  \"block_rows\": %" PRId64 ",\n  \"blocks\": %" PRId64 ",\n", made->group,

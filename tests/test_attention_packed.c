@@ -77,7 +77,7 @@ static void attend_alone(const struct heed_attention *request, const char *isa) 
         one.batch = 1;
         one.query_starts = NULL;
         one.query_tokens = request->query_starts[b + 1] - first;
-        one.key_lengths = lengths + b;
+        one.key_lengths = request->key_lengths + b;
         one.query.data = (const float *)request->query.data + first * ROW;
         one.output.data = (float *)request->output.data + first * ROW;
         one.lse.data = (float *)request->lse.data + first * HEADS;
@@ -161,11 +161,54 @@ START_TEST(test_few_rows_are_planned_apart) {
 }
 END_TEST
 
+/* One long sequence among short ones, as a batch: workers share its keys, with memory that is enough for any lengths. */
+START_TEST(test_long_sequence_is_shared) {
+    struct rng rng = rng_for("long sequence", _i);
+    const struct heed_kv_cache cache = new_cache(&rng, HEED_BF16);
+    const char *isa = heed_kernels_usable(_i)->name;
+    const int64_t alike[BATCH] = {300, 300, 300, 300, 300}, starts[BATCH + 1] = {0, 1, 2, 3, 4, 5};
+    const int64_t unlike[][BATCH] = {{700, 17, 5, 0, 40}, {1, 1, 1, 1, 600}};
+    float *query = new_filled(&rng, FILL_NORMAL, TOKENS * ROW);
+    float *want = new_floats(TOKENS * (ROW + HEADS)), *got = new_floats(TOKENS * (ROW + HEADS));
+    struct heed_attention apart = request_of(&cache, query, starts, HEED_COMPUTE_F32, want);
+    struct heed_attention batch = request_of(&cache, query, NULL, HEED_COMPUTE_F32, got);
+    batch.query_tokens = 1;
+    batch.query.batch_stride = batch.output.batch_stride = ROW;
+    batch.lse.batch_stride = HEADS;
+    for (int i = 0; i < 2; i++) {
+        apart.key_lengths = unlike[i];
+        attend_alone(&apart, isa);
+        for (int threads = 1; threads <= 8; threads++) {
+            const struct heed_exec exec = {.isa = isa, .threads = threads};
+            struct heed_plan even, uneven;
+            describe("attention", isa, "lengths %d, %d threads", i, threads);
+            batch.key_lengths = alike;
+            ck_assert_int_eq(heed_attention_plan(&batch, &exec, &even), HEED_OK);
+            batch.key_lengths = unlike[i];
+            ck_assert_int_eq(heed_attention_plan(&batch, &exec, &uneven), HEED_OK);
+            ck_assert_int_eq(uneven.workspace_bytes, even.workspace_bytes);
+            ck_assert(threads != 2 || uneven.tasks == 2 * even.tasks);
+            memset(got, 0xff, (size_t)(TOKENS * (ROW + HEADS)) * sizeof *got);
+            void *workspace = aligned_alloc(64, (size_t)round_up(even.workspace_bytes, 64));
+            ck_assert_int_eq(heed_attention_run(&even, &batch, workspace), HEED_OK);
+            free(workspace);
+            must(compare(SAME_BITS, got, want, BATCH, ROW));
+            must(compare(SAME_BITS, got + TOKENS * ROW, want + TOKENS * ROW, BATCH, HEADS));
+        }
+    }
+    free(query);
+    free(want);
+    free(got);
+    free(cache.data);
+}
+END_TEST
+
 Suite *attention_packed_suite(void) {
     Suite *suite = suite_create("attention_packed");
     TCase *tests = tcase_create("attention_packed");
     tcase_add_test(tests, test_few_rows_are_planned_apart);
     tcase_add_loop_test(tests, test_packed_sequences_are_as_each_alone, 0, usable_tables());
+    tcase_add_loop_test(tests, test_long_sequence_is_shared, 0, usable_tables());
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return suite;
