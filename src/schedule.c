@@ -63,7 +63,7 @@ static int offered_threads(const struct heed_exec *exec) {
 int heed_schedule_threads(const struct heed_exec *exec) {
     const bool has_pool = exec && exec->run;
     const int wish = exec ? exec->threads : 0;
-    if (wish > 0 && !has_pool && HEED_HAVE_OPENMP) /* which starts more than it has */
+    if (wish > 0 && !has_pool)
         return wish;
     const int64_t offered = max_i64(1, min_i64(offered_threads(exec), HEED_MAX_WORKERS));
     return (int)(wish > 0 ? min_i64(wish, offered) : offered);
