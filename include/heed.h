@@ -492,15 +492,16 @@ struct heed_embedding {
 };
 enum heed_status heed_embedding(const struct heed_embedding *embedding, const struct heed_exec *exec);
 
-/* With x = input + residual, row by row, over `columns` elements:
+/* With x = input + residual, row by row, or for each of the heads of a row, over `columns` elements:
  *
  *   heed_layer_norm  output = (x - mean) / sqrt(variance + epsilon) * gain + bias, variance = mean((x - mean)^2) (Ba et al. 2016)
  *   heed_rms_norm    output = x / sqrt(mean(x^2) + epsilon) * gain + bias (Zhang and Sennrich 2019)
  *
  * sum, if wanted, receives x: the residual stream that the next layer adds to.  A NaN or Inf in a row makes all of it NaN, but for
- * heed_rms_norm's finite elements beside an Inf, which become 0 * gain + bias.  Of the views, data, token_stride and type count,
- * each of any type; x is a float in any case, and what is stored of it or of an output in 16 bits is rounded once.  output and sum
- * may each be exactly input or exactly residual (same pointer, stride and type), but not both the same. */
+ * heed_rms_norm's finite elements beside an Inf, which become 0 * gain + bias.  Of the views, data, token_stride, type and, where
+ * there are heads, head_stride count, each of any type; x is a float in any case, and what is stored of it or of an output in 16
+ * bits is rounded once.  output and sum may each be exactly input or exactly residual (same pointer, stride and type), but not both
+ * the same. */
 struct heed_norm {
     int64_t rows, columns;
     float epsilon; /* finite, at least 0 */
@@ -510,6 +511,7 @@ struct heed_norm {
     const float *bias;          /* NULL: 0; else [columns] */
     struct heed_output output;
     struct heed_output sum; /* data NULL: not wanted */
+    int64_t heads;          /* 0: 1 */
 };
 enum heed_status heed_layer_norm(const struct heed_norm *norm, const struct heed_exec *exec);
 enum heed_status heed_rms_norm(const struct heed_norm *norm, const struct heed_exec *exec);
@@ -597,10 +599,10 @@ int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const stru
  *
  *   query, key, value = input qkv^T + bias, whose columns are [num_heads][head_dim], [num_kv_heads][head_dim] and
  *                       [num_kv_heads][value_dim], in this order
- *   output = attention(rope(query), rope(key), value) out^T + bias + residual
+ *   output = attention(rope(norm(query)), rope(norm(key)), value) out^T + bias + residual
  *
- * with the bits of heed_linear, heed_rope, heed_kv_append, heed_attention and heed_linear one after another, and floats between
- * them.
+ * with the bits of heed_linear, heed_rms_norm, heed_rope, heed_kv_append, heed_attention and heed_linear one after another, and
+ * floats between them.  norm is there where head_norm has gains.
  * `attention` has the sizes, the options, and compute for all products, HEED_COMPUTE_I8 for those with weights alone.  Its query,
  * key, value and output are the layer's own, and without a cache key_tokens and key_starts too: each sequence attends to itself.
  * With a cache, keys and values are appended at positions first, and seen then: key_tokens, key_lengths and offsets count them, so
@@ -608,6 +610,10 @@ int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const stru
  * causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets, as in heed_attention.  What else it can hand out must be NULL. Rows are
  * all tokens of a sequence after those of the one before, batch * query_tokens; or query_tokens with query_starts, which then begin
  * at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from all of them. */
+struct heed_head_norm {
+    const float *query_gain, *key_gain; /* NULL: no norm; else [head_dim], of each head (Qwen 3, Gemma 3) */
+    float epsilon;
+};
 struct heed_attention_layer {
     struct heed_attention attention;
     const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */
@@ -617,6 +623,7 @@ struct heed_attention_layer {
     struct heed_input input;    /* of any type; data, token_stride and type count, as in heed_linear */
     struct heed_input residual; /* data NULL: 0 */
     struct heed_output output;
+    struct heed_head_norm head_norm;
 };
 enum heed_status heed_attention_layer(const struct heed_attention_layer *layer, const struct heed_exec *exec);
 /* As heed_gemm_workspace_bytes. */

@@ -1,5 +1,5 @@
-/* heed_attention_layer: products with the fused weights, rotation, the cache, attention, and the product with the output weights,
- * as one call on one workspace.  All of its steps are checked before the first one runs. */
+/* heed_attention_layer: products with the fused weights, norms, rotation, the cache, attention, and the product with the output
+ * weights, as one call on one workspace.  All of its steps are checked before the first one runs. */
 #include <stddef.h>
 
 #include "attention_memory.h"
@@ -9,8 +9,10 @@
 #include "internal.h"
 #include "kv_append.h"
 #include "kv_cache.h"
+#include "norm.h"
 #include "region.h"
 #include "rope.h"
+#include "rows.h"
 #include "schedule.h"
 #include "sequences.h"
 #include "types.h"
@@ -26,8 +28,9 @@ struct layout {
 
 struct steps {
     struct heed_linear qkv, out;
-    struct heed_rope rope;        /* of queries, and of keys beside them unless they go to a cache, in place */
-    struct heed_kv_append append; /* with a cache */
+    struct heed_norm query_norm, key_norm; /* in place; without gain: none */
+    struct heed_rope rope;                 /* of queries, and of keys beside them unless they go to a cache, in place */
+    struct heed_kv_append append;          /* with a cache */
     struct heed_attention attention;
     const int64_t *positions;
 };
@@ -91,6 +94,18 @@ static struct heed_input input_view(const struct heed_attention *a, float *data,
         .data = data, .batch_stride = a->query_tokens * stride, .head_stride = width, .token_stride = stride};
 }
 
+static struct heed_norm norm_of(const struct heed_attention_layer *layer, const struct layout *layout, float *rows, int64_t heads,
+                                const float *gain) {
+    const int64_t width = layer->attention.head_dim;
+    return (struct heed_norm){.rows = heads > 0 ? layout->rows : 0,
+                              .heads = heads,
+                              .columns = width,
+                              .epsilon = layer->head_norm.epsilon,
+                              .gain = gain,
+                              .input = {rows, 0, width, layout->columns, HEED_F32},
+                              .output = {rows, 0, width, layout->columns, HEED_F32}};
+}
+
 static struct heed_rope rope_of(const struct heed_attention_layer *layer, const struct layout *layout, float *rows) {
     const struct heed_attention *a = &layer->attention;
     const struct heed_input view = input_view(a, rows, a->head_dim, layout->columns);
@@ -148,6 +163,9 @@ static void make_steps(const struct heed_attention_layer *layer, const struct la
                                     .residual = layer->residual,
                                     .output = layer->output},
                             .positions = layer->positions};
+    const struct heed_head_norm *norm = &layer->head_norm;
+    steps->query_norm = norm_of(layer, layout, rows, layer->attention.num_heads, norm->query_gain);
+    steps->key_norm = norm_of(layer, layout, rows + layout->key, layer->attention.num_kv_heads, norm->key_gain);
     if (layer->rope.pairs != 0)
         steps->rope = rope_of(layer, layout, rows);
     make_attention(layer, layout, rows, outputs, steps);
@@ -210,12 +228,14 @@ static enum heed_status check_output_apart(const struct steps *steps) {
     const struct heed_attention *attention = &steps->attention;
     struct heed_region output =
         region_of_view("output", out->output.data, out->output.type, out->rows, out->weights.outputs, out->output.token_stride);
-    struct heed_region inputs[3 + HEED_KV_REGIONS] = {
+    struct heed_region inputs[5 + HEED_KV_REGIONS] = {
         heed_rope_region("rope.cos", tables, tables->cos, tables->pairs != 0),
         heed_rope_region("rope.sin", tables, tables->sin, tables->pairs != 0),
         heed_sequences_region("positions", steps->positions, attention->batch),
+        heed_rows_optional("head_norm.query_gain", steps->query_norm.gain, 1, attention->head_dim, 0),
+        heed_rows_optional("head_norm.key_gain", steps->key_norm.gain, 1, attention->head_dim, 0),
     };
-    int count = 3;
+    int count = 5;
     if (heed_region_check(&output))
         return HEED_INVALID_ARGUMENT;
     for (int i = 0; i < count; i++)
@@ -238,6 +258,9 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
         return heed_fail_in("qkv"), -1;
     if (check_outputs(&steps->attention) || heed_attention_plan(&steps->attention, exec, &plan) || check_starts(&steps->attention))
         return heed_fail_in("attention"), -1;
+    if ((steps->query_norm.gain && heed_norm_check(&steps->query_norm)) ||
+        (steps->key_norm.gain && heed_norm_check(&steps->key_norm)))
+        return heed_fail_in("head_norm"), -1;
     if (steps->rope.tables.pairs != 0 && heed_rope_check(&steps->rope))
         return heed_fail_in("rope"), -1;
     if (steps->append.cache && heed_kv_append_check(&steps->append))
@@ -274,6 +297,10 @@ HEED_API int64_t heed_attention_layer_workspace_bytes(const struct heed_attentio
 
 static enum heed_status run_steps(const struct steps *steps, const struct heed_exec *exec) {
     enum heed_status status = heed_linear(&steps->qkv, exec);
+    if (status == HEED_OK && steps->query_norm.gain)
+        status = heed_rms_norm(&steps->query_norm, exec);
+    if (status == HEED_OK && steps->key_norm.gain)
+        status = heed_rms_norm(&steps->key_norm, exec);
     if (status == HEED_OK && steps->rope.tables.pairs != 0)
         status = heed_rope(&steps->rope, exec);
     if (status == HEED_OK && steps->append.cache)

@@ -57,7 +57,8 @@ struct heed_region heed_rows_output(const char *name, const struct heed_output *
 }
 
 enum heed_status heed_rows_check_apart(const struct heed_region *output, const struct heed_region *input) {
-    if (output->data == input->data && output->stride[2] == input->stride[2] && output->type == input->type)
+    const bool alike = output->stride[1] == input->stride[1] && output->stride[2] == input->stride[2];
+    if (output->data == input->data && alike && output->type == input->type)
         return HEED_OK;
     return heed_region_check_apart(output, input);
 }

@@ -38,6 +38,10 @@ START_TEST(test_api_norm_refuses) {
                 "isa");
     REFUSED_NORM(r.rows = -1, "rows", "-1");
     REFUSED_NORM(r.columns = -5, "columns", "-5");
+    REFUSED_NORM(r.heads = -1, "heads", "-1");
+    REFUSED_NORM(r.heads = INT64_MAX / 2, "heads", "4611686018427387903");
+    REFUSED_NORM((r.heads = 2, r.input.head_stride = -1), "input.head_stride", "-1");
+    REFUSED_NORM((r.heads = 2, r.output.token_stride = 10, r.output.head_stride = 4), "output.head_stride", "4");
     REFUSED_NORM(r.epsilon = -1, "epsilon", "-1");
     REFUSED_NORM(r.epsilon = INFINITY, "epsilon", "inf");
     REFUSED_NORM(r.epsilon = NAN, "epsilon", "nan");
@@ -77,6 +81,8 @@ START_TEST(test_api_norm_overlaps) {
     ACCEPTED_NORM((r.output.data = memory, r.sum.data = memory + 20));
     ACCEPTED_NORM((r.output.data = memory + 20, r.sum.data = memory));
     ACCEPTED_NORM((r.input = r.residual, r.output.data = memory + 20));
+    ACCEPTED_NORM((r.rows = 1, r.heads = 2, r.output.head_stride = r.sum.head_stride = 5));
+    ACCEPTED_NORM((r.heads = 1, r.output.head_stride = -7));
     ACCEPTED_NORM((r.rows = 0, r.input.data = NULL, r.output.data = NULL));
     ACCEPTED_NORM((r.columns = 0, r.input.data = NULL, r.output.data = NULL));
     ACCEPTED_NORM(

@@ -21,6 +21,7 @@ struct layer {
     char *pages, *want_pages;       /* before, and after the call */
     int64_t bytes;                  /* of all pages */
     float *cos, *sin;               /* NULL: no rope */
+    float *gain[2];                 /* of queries and keys; NULL: no norm */
 };
 
 /* As bytes, weights are blocks of them. */
@@ -102,6 +103,28 @@ static void make_rope(struct rng *rng, struct layer *layer) {
     r->positions = layer->positions;
 }
 
+static void make_norms(struct rng *rng, struct layer *layer) {
+    struct heed_head_norm *norm = &layer->request.head_norm;
+    for (int i = 0; i < 2; i++)
+        layer->gain[i] = rng_range(rng, 0, 2) ? NULL : new_filled(rng, FILL_NORMAL, layer->request.attention.head_dim);
+    *norm = (struct heed_head_norm){layer->gain[0], layer->gain[1], rng_range(rng, 0, 1) ? 1e-5f : 0.5f};
+}
+
+/* A head at a time. */
+static void normalise(const struct layer *layer, float *rows, int64_t num_heads, const float *gain, const struct heed_exec *exec) {
+    const int64_t width = layer->request.qkv.outputs, head_dim = layer->request.attention.head_dim;
+    for (int64_t head = 0; gain && head < num_heads; head++) {
+        float *data = rows + head * head_dim;
+        const struct heed_norm norm = {.rows = layer->rows,
+                                       .columns = head_dim,
+                                       .epsilon = layer->request.head_norm.epsilon,
+                                       .gain = gain,
+                                       .input = {.data = data, .token_stride = width},
+                                       .output = {.data = data, .token_stride = width}};
+        ck_assert_msg(heed_rms_norm(&norm, exec) == HEED_OK, "%s", heed_error_message());
+    }
+}
+
 static void turn(const struct layer *layer, float *rows, int64_t num_heads, const struct heed_exec *exec) {
     const struct heed_attention_layer *r = &layer->request;
     const int64_t width = r->qkv.outputs, head_dim = r->attention.head_dim, batch_stride = r->attention.query_tokens * width;
@@ -135,6 +158,8 @@ static void make_want(struct layer *layer) {
     const struct heed_input key = {qkv + a.num_heads * a.head_dim, batch_stride, a.head_dim, width, HEED_F32};
     const struct heed_input value = {qkv + (a.num_heads + a.num_kv_heads) * a.head_dim, batch_stride, a.value_dim, width, HEED_F32};
     a.output = (struct heed_output){heads, a.query_tokens * inner, a.value_dim, inner, HEED_F32};
+    normalise(layer, qkv, a.num_heads, layer->gain[0], &exec);
+    normalise(layer, qkv + a.num_heads * a.head_dim, a.num_kv_heads, layer->gain[1], &exec);
     turn(layer, qkv, a.num_heads, &exec);
     if (a.cache) {
         layer->cache.data = layer->want_pages;
@@ -176,6 +201,7 @@ static struct layer *new_layer(struct rng *rng) {
         make_cache(rng, layer);
     if (rng_range(rng, 0, 1))
         make_rope(rng, layer);
+    make_norms(rng, layer);
     layer->columns = rng_range(rng, 0, 50);
     layer->request.qkv =
         new_layer_weights(rng, a->compute, (a->num_heads + a->num_kv_heads) * a->head_dim + a->num_kv_heads * a->value_dim, inputs);
@@ -193,8 +219,8 @@ static void free_layer(struct layer *layer) {
         free((void *)(uintptr_t)w[i]->data);
         free((void *)(uintptr_t)w[i]->bias);
     }
-    void *const all[] = {layer->input,      layer->residual, layer->want, layer->pages,
-                         layer->want_pages, layer->cos,      layer->sin,  layer};
+    void *const all[] = {layer->input, layer->residual, layer->want,    layer->pages,   layer->want_pages,
+                         layer->cos,   layer->sin,      layer->gain[0], layer->gain[1], layer};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
@@ -225,11 +251,11 @@ static void run(struct layer *layer, struct heed_exec exec, struct rng *rng) {
     r.input = (struct heed_input){.data = input.data, .token_stride = input.ld};
     r.residual = (struct heed_input){.data = layer->residual ? residual.data : NULL, .token_stride = residual.ld};
     r.output = (struct heed_output){.data = to->data, .token_stride = to->ld};
-    describe("attention_layer", exec.isa, "%lld sequences%s, %lld tokens, %lld heads on %lld of %lld and %lld%s%s%s, %d threads",
+    describe("attention_layer", exec.isa, "%lld sequences%s, %lld tokens, %lld heads on %lld of %lld and %lld%s%s%s%s, %d threads",
              (long long)r.attention.batch, r.attention.query_starts ? " packed" : "", (long long)r.attention.query_tokens,
              (long long)r.attention.num_heads, (long long)r.attention.num_kv_heads, (long long)r.attention.head_dim,
              (long long)r.attention.value_dim, r.attention.cache ? ", cache" : "", r.rope.pairs ? ", rope" : "",
-             in_place ? ", in place" : "", exec.threads);
+             layer->gain[0] || layer->gain[1] ? ", norm" : "", in_place ? ", in place" : "", exec.threads);
     call(&r, exec, rng_range(rng, 0, 1));
     must_hold(to, layer->want);
     must_hold(&input, layer->input);

@@ -86,6 +86,12 @@ static struct heed_input input_at(const struct norm_case *c, const struct stored
     return (struct heed_input){.data = s->data, .token_stride = s->ld, .type = s->type};
 }
 
+/* Rows may be heads of fewer rows. */
+static int64_t any_heads(struct rng *rng, int64_t rows) {
+    const int64_t heads = rng_range(rng, 0, 4);
+    return heads > 1 && rows % heads ? 0 : heads;
+}
+
 /* In any types and places, outputs are the floats, rounded, and inputs stay as they are. */
 static void check_stored(const struct norm_case *c, const struct heed_exec *exec, struct rng *rng, const float *output,
                          const float *sum) {
@@ -93,8 +99,10 @@ static void check_stored(const struct norm_case *c, const struct heed_exec *exec
     const enum place where[VIEWS] = {OVER_INPUT, OVER_RESIDUAL, c->output, c->sum};
     struct heed_norm r = c->request;
     struct stored_matrix at[VIEWS];
+    r.heads = any_heads(rng, r.rows);
+    r.rows /= max_i64(1, r.heads);
     for (int i = 0; i < VIEWS; i++) {
-        at[i] = stored_matrix_new(rng, c->type[i], r.rows, r.columns);
+        at[i] = stored_matrix_new(rng, c->type[i], r.rows, max_i64(1, r.heads) * r.columns);
         if (values[where[i]])
             stored_matrix_put(&at[i], values[where[i]]);
     }
@@ -102,6 +110,7 @@ static void check_stored(const struct norm_case *c, const struct heed_exec *exec
     r.residual = r.residual.data ? input_at(c, at, OVER_RESIDUAL, AT_RESIDUAL) : r.residual;
     r.output = output_at(&at[AT_OUTPUT]);
     r.sum = c->sums ? output_at(&at[AT_SUM]) : r.sum;
+    r.input.head_stride = r.residual.head_stride = r.output.head_stride = r.sum.head_stride = r.columns;
     call(c, &r, exec);
     must_hold(&at[AT_OUTPUT], output);
     if (c->sums)

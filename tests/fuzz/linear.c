@@ -152,6 +152,10 @@ static bool layer_may_be_validated(const struct memory *memory, const void *requ
     return true;
 }
 
+static struct rows gain_rows(const struct heed_attention_layer *layer, const float *gain) {
+    return matrix_rows(gain, 1, gain ? layer->attention.head_dim : 0, 0);
+}
+
 static enum marked mark_layer(struct memory *memory, const void *request) {
     const struct heed_attention_layer *r = request;
     const int64_t rows = r->attention.batch * r->attention.query_tokens;
@@ -166,11 +170,12 @@ static enum marked mark_layer(struct memory *memory, const void *request) {
     const struct rows output = typed_rows(r->output.data, r->output.type, rows, r->out.outputs, r->output.token_stride);
     const struct rows others[] = {matrix_rows(r->qkv.bias, 1, r->qkv.bias ? r->qkv.outputs : 0, 0),
                                   matrix_rows(r->out.bias, 1, r->out.bias ? r->out.outputs : 0, 0),
-                                  view_rows(&r->residual, rows, in_place ? 0 : r->out.outputs)};
+                                  view_rows(&r->residual, rows, in_place ? 0 : r->out.outputs),
+                                  gain_rows(r, r->head_norm.query_gain), gain_rows(r, r->head_norm.key_gain)};
     const bool projects = r->qkv.inputs > 0 && r->qkv.outputs > 0;
     enum marked marked = projects ? memory_mark(memory, &input, ROLE_READ_FIRST) : MARKED;
     if (marked == MARKED)
-        marked = mark_inputs(memory, others, 3);
+        marked = mark_inputs(memory, others, 5);
     if (marked == MARKED && projects)
         marked = mark_inputs(memory, first, 1);
     if (marked == MARKED && r->out.inputs > 0 && r->out.outputs > 0)
@@ -208,6 +213,10 @@ void fuzz_attention_layer(struct input *in) {
     r.output = output_of(&output);
     if (take_chance(in, 2))
         r.residual = take_chance(in, 2) ? output : take_view(in, &memory, "residual", a->batch * a->query_tokens, r.out.outputs);
+    if (take_chance(in, 3))
+        r.head_norm.query_gain = new_matrix(in, &memory, "query_gain", 1, a->head_dim, 0, take_fill(in, false));
+    if (take_chance(in, 3))
+        r.head_norm.key_gain = new_matrix(in, &memory, "key_gain", 1, a->head_dim, 0, take_fill(in, false));
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++)
         overwrite(in, &memory, &r, sizeof r);
