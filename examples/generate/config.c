@@ -113,8 +113,9 @@ static void read_json(struct config *config, const char *folder) {
                           generation = settings_open(folder, "generation_config.json");
     settings_require(&settings);
     const char *type = settings_string(&settings, "model_type", "missing");
-    if (strcmp(type, "llama") != 0 && strcmp(type, "mistral") != 0 && strcmp(type, "qwen2") != 0)
-        fail("%s: model_type is %s, must be llama, mistral or qwen2", settings.path, type);
+    config->head_norms = strcmp(type, "qwen3") == 0;
+    if (!config->head_norms && strcmp(type, "llama") != 0 && strcmp(type, "mistral") != 0 && strcmp(type, "qwen2") != 0)
+        fail("%s: model_type is %s, must be llama, mistral, qwen2 or qwen3", settings.path, type);
     settings_expect(&settings, "hidden_act", "silu");
     if (settings_flag(&settings, "mlp_bias", false) || settings_flag(&settings, "use_sliding_window", false))
         fail("%s: mlp_bias or use_sliding_window is true, must be false", settings.path);
@@ -151,13 +152,14 @@ static void read_gguf_rope(struct config *config, struct source *source, const s
 static void read_gguf(struct config *config, const struct checkpoint *checkpoint) {
     const struct settings *metadata = &checkpoint->metadata;
     const char *architecture = settings_string(metadata, "general.architecture", "missing");
-    const bool qwen2 = strcmp(architecture, "qwen2") == 0;
-    if (!qwen2 && strcmp(architecture, "llama") != 0)
-        fail("%s: general.architecture is %s, must be llama or qwen2", checkpoint->path, architecture);
+    const bool llama = strcmp(architecture, "llama") == 0;
+    config->head_norms = strcmp(architecture, "qwen3") == 0;
+    if (!llama && !config->head_norms && strcmp(architecture, "qwen2") != 0)
+        fail("%s: general.architecture is %s, must be llama, qwen2 or qwen3", checkpoint->path, architecture);
     struct source source = {.settings = metadata, .architecture = architecture};
     const int64_t tokens = (int64_t)json_array_size(settings_array(metadata, "tokenizer.ggml.tokens"));
     read_sizes(config, &source, tokens > 0 ? tokens : NONE);
-    config->interleaved = !qwen2;
+    config->interleaved = llama;
     config->tied = !checkpoint_has(checkpoint, "output.weight");
     read_gguf_rope(config, &source, checkpoint);
     read_stops(config, metadata, "tokenizer.ggml.eos_token_id");

@@ -12,6 +12,7 @@ struct config {
     float epsilon;
     bool tied;          /* logits are products with the embeddings */
     bool interleaved;   /* how rope pairs the elements of a head */
+    bool head_norms;    /* queries and keys are normalised, head by head */
     double base;        /* of rope's frequencies, */
     float *frequencies; /* or NULL, or the scaled ones, [head / 2] */
     int32_t stop[MOST_STOPS];

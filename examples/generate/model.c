@@ -8,6 +8,7 @@ struct layer {
     struct heed_weights qkv, projection; /* packed */
     struct feed_forward inner;
     float *attention_norm, *inner_norm;
+    float *query_norm, *key_norm; /* of each head; NULL: none */
 };
 
 struct model {
@@ -33,6 +34,8 @@ static const struct alias gguf_names[] = {{"model.embed_tokens", "token_embd"},
                                           {"self_attn.k_proj", "attn_k"},
                                           {"self_attn.v_proj", "attn_v"},
                                           {"self_attn.o_proj", "attn_output"},
+                                          {"self_attn.q_norm", "attn_q_norm"},
+                                          {"self_attn.k_norm", "attn_k_norm"},
                                           {"mlp.gate_proj", "ffn_gate"},
                                           {"mlp.up_proj", "ffn_up"},
                                           {"mlp.down_proj", "ffn_down"},
@@ -43,7 +46,7 @@ static struct layer read_layer(const struct config *config, const struct reader 
     const int64_t width = config->width, inner = config->inner, heads = config->heads * config->head;
     const int64_t kv = config->kv_heads * config->head;
     const struct part qkv[] = {{"self_attn.q_proj", heads}, {"self_attn.k_proj", kv}, {"self_attn.v_proj", kv}};
-    return (struct layer){.qkv = read_parts(reader, qkv, 3, width),
+    struct layer layer = {.qkv = read_parts(reader, qkv, 3, width),
                           .projection = read_linear(reader, "self_attn.o_proj", width, heads),
                           .inner = {.up = read_linear(reader, "mlp.gate_proj", inner, width),
                                     .gate = read_linear(reader, "mlp.up_proj", inner, width),
@@ -51,6 +54,11 @@ static struct layer read_layer(const struct config *config, const struct reader 
                                     .activation = HEED_SILU},
                           .attention_norm = read_floats(reader, "input_layernorm", ".weight", 0, width),
                           .inner_norm = read_floats(reader, "post_attention_layernorm", ".weight", 0, width)};
+    if (config->head_norms) {
+        layer.query_norm = read_floats(reader, "self_attn.q_norm", ".weight", 0, config->head);
+        layer.key_norm = read_floats(reader, "self_attn.k_norm", ".weight", 0, config->head);
+    }
+    return layer;
 }
 
 struct model *model_open(const char *path, const enum heed_type *weights, const struct heed_exec *exec) {
@@ -160,6 +168,7 @@ float *model_run(struct model *model, const struct batch *batch) {
         attention.attention.cache = &cache;
         attention.qkv = layer->qkv;
         attention.out = layer->projection;
+        attention.head_norm = (struct heed_head_norm){layer->query_norm, layer->key_norm, model->config.epsilon};
         normalise(model, layer->attention_norm, tokens);
         attend(&model->exec, attention, model->normed, model->hidden);
         normalise(model, layer->inner_norm, tokens);

@@ -9,7 +9,7 @@ import sys
 import sentencepiece
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, processors, trainers
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, Qwen2Config
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 
 import tiny
 
@@ -28,7 +28,7 @@ def decode(model, prompt, count):
 
 
 def tiny_model(config, made):
-    model = LlamaForCausalLM(LlamaConfig(**config)).eval()
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config)).eval().float()
     state = {name: torch.tensor(values).reshape(shape) for name, (shape, values) in made.items()}
     model.load_state_dict(state, strict=True)
     return model
@@ -44,7 +44,7 @@ def random_rope(chance):
 
 
 def random_config(chance):
-    kind, head = chance.choice([LlamaConfig, LlamaConfig, MistralConfig, Qwen2Config]), chance.choice([8, 18, 64])
+    kind, head = chance.choice([LlamaConfig, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config]), chance.choice([8, 18, 64])
     kv = chance.randint(1, 3)
     heads = kv * chance.choice([1, 2, 4])
     own = {} if kind is Qwen2Config else {"head_dim": head}
@@ -163,15 +163,19 @@ def write(name, record):
         file.write("{\n" + ",\n".join(parts) + "\n}\n")
 
 
+def record_tiny(config, made):
+    model = tiny_model(config, made)
+    results = [decode(model, prompt, TOKENS) for prompt in PROMPTS]
+    return [
+        {"prompt": prompt, "tokens": tokens, "logits": [float(f"{x:.7g}") for x in logits[-1]]}
+        for prompt, (tokens, logits) in zip(PROMPTS, results)
+    ]
+
+
 def record():
-    made, recorded = tiny.tensors(tiny.CONFIG), {}
-    for kind in tiny.KINDS:
-        model = tiny_model(tiny.CONFIG, tiny.kept(made, kind))
-        results = [decode(model, prompt, TOKENS) for prompt in PROMPTS]
-        recorded[kind] = [
-            {"prompt": prompt, "tokens": tokens, "logits": [float(f"{x:.7g}") for x in logits[-1]]}
-            for prompt, (tokens, logits) in zip(PROMPTS, results)
-        ]
+    made = tiny.tensors(tiny.CONFIG)
+    recorded = {kind: record_tiny(tiny.CONFIG, tiny.kept(made, kind)) for kind in tiny.KINDS}
+    recorded["qwen3"] = record_tiny(tiny.QWEN3, tiny.tensors(tiny.QWEN3))
     write("tiny.json", recorded)
     tokenizer, ids = byte_level()
     fields, scored = by_scores()

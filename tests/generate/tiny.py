@@ -20,6 +20,7 @@ CONFIG = {
     "hidden_act": "silu",
     "eos_token_id": 2,
 }
+QWEN3 = {**CONFIG, "model_type": "qwen3"}
 KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2}
 BLOCK = 32
 AFTER_WORDS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -46,6 +47,8 @@ def shapes(config):
         yield scope + "input_layernorm.weight", (width,)
         for name, shape in ("q", (query, width)), ("k", (kv, width)), ("v", (kv, width)), ("o", (width, query)):
             yield f"{scope}self_attn.{name}_proj.weight", shape
+        for name in ("q", "k") if config["model_type"] == "qwen3" else ():
+            yield f"{scope}self_attn.{name}_norm.weight", (head,)
         yield scope + "post_attention_layernorm.weight", (width,)
         for name, shape in ("gate", (inner, width)), ("up", (inner, width)), ("down", (width, inner)):
             yield f"{scope}mlp.{name}_proj.weight", shape
@@ -178,18 +181,22 @@ def gguf_value(value):
 
 
 def gguf_fields(config):
+    fields = {
+        "vocab_size": config["vocab_size"],
+        "embedding_length": config["hidden_size"],
+        "feed_forward_length": config["intermediate_size"],
+        "block_count": config["num_hidden_layers"],
+        "attention.head_count": config["num_attention_heads"],
+        "attention.head_count_kv": config["num_key_value_heads"],
+        "attention.key_length": config["head_dim"],
+        "context_length": config["max_position_embeddings"],
+        "attention.layer_norm_rms_epsilon": config["rms_norm_eps"],
+        "rope.freq_base": config["rope_theta"],
+    }
+    name = config["model_type"]
     return {
-        "general.architecture": "llama",
-        "llama.vocab_size": config["vocab_size"],
-        "llama.embedding_length": config["hidden_size"],
-        "llama.feed_forward_length": config["intermediate_size"],
-        "llama.block_count": config["num_hidden_layers"],
-        "llama.attention.head_count": config["num_attention_heads"],
-        "llama.attention.head_count_kv": config["num_key_value_heads"],
-        "llama.attention.key_length": config["head_dim"],
-        "llama.context_length": config["max_position_embeddings"],
-        "llama.attention.layer_norm_rms_epsilon": config["rms_norm_eps"],
-        "llama.rope.freq_base": config["rope_theta"],
+        "general.architecture": name,
+        **{f"{name}.{field}": value for field, value in fields.items()},
         "tokenizer.ggml.eos_token_id": config["eos_token_id"],
     }
 
@@ -199,7 +206,7 @@ def gguf(config, made, kind, more=None, version=3):
     fields, infos, data = {**gguf_fields(config), **(more or {})}, b"", b""
     for name, (shape, values) in made.items():
         stored = kind if len(shape) > 1 else "f32"
-        if "q_proj" in name or "k_proj" in name:
+        if config["model_type"] == "llama" and ("q_proj" in name or "k_proj" in name):
             values = interleave(values, shape, config["head_dim"])
         infos += gguf_text(gguf_name(name)) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
         infos += struct.pack("<IQ", KINDS[stored], len(data))
