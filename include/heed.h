@@ -595,6 +595,12 @@ enum heed_status heed_linear(const struct heed_linear *linear, const struct heed
 /* As heed_gemm_workspace_bytes. */
 int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const struct heed_exec *exec);
 
+/* Of each head of queries or keys: NULL: no norm; else [head_dim] (Qwen 3; Gemma 3: 1 + its weights). */
+struct heed_head_norm {
+    const float *query_gain, *key_gain;
+    float epsilon;
+};
+
 /* A layer of multi-head attention (Vaswani et al. 2017, section 3.2.2), on rows of tokens:
  *
  *   query, key, value = input qkv^T + bias, whose columns are [num_heads][head_dim], [num_kv_heads][head_dim] and
@@ -610,10 +616,6 @@ int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const stru
  * causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets, as in heed_attention.  What else it can hand out must be NULL. Rows are
  * all tokens of a sequence after those of the one before, batch * query_tokens; or query_tokens with query_starts, which then begin
  * at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from all of them. */
-struct heed_head_norm {
-    const float *query_gain, *key_gain; /* NULL: no norm; else [head_dim], of each head (Qwen 3, Gemma 3) */
-    float epsilon;
-};
 struct heed_attention_layer {
     struct heed_attention attention;
     const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */

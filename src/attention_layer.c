@@ -186,15 +186,17 @@ static enum heed_status check_starts(const struct heed_attention *a) {
     return HEED_OK;
 }
 
-/* Positions have been checked. */
+/* Positions have been checked.  Packed sequences are not padded, so lengths count all of their tokens. */
 static enum heed_status check_key_tokens(const struct heed_attention *a, const int64_t *positions) {
     const struct heed_sequences sequences = {a->batch, a->query_tokens, a->query_starts, positions};
     for (int64_t b = 0; b < a->batch; b++) {
         const int64_t queries = sequences_begin(&sequences, b + 1) - sequences_begin(&sequences, b);
         const int64_t tokens = sequences_position(&sequences, b) + queries;
-        if (queries > 0 && a->key_position + a->key_tokens < tokens)
-            return heed_fail(HEED_INVALID_ARGUMENT, "key_tokens is %lld, but sequence %lld has %lld tokens with the new ones",
-                             (long long)a->key_tokens, (long long)b, (long long)tokens);
+        const bool short_length = a->query_starts && a->key_lengths && a->key_position + a->key_lengths[b] < tokens;
+        if (queries > 0 && (short_length || a->key_position + a->key_tokens < tokens))
+            return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld, but sequence %lld has %lld tokens with the new ones",
+                             short_length ? "key_lengths" : "key_tokens",
+                             (long long)(short_length ? a->key_lengths[b] : a->key_tokens), (long long)b, (long long)tokens);
     }
     return HEED_OK;
 }
@@ -205,7 +207,8 @@ static struct heed_region region_of_view(const char *name, const void *data, enu
 }
 
 /* Appending writes before all inputs have been read. */
-static enum heed_status check_cache_apart(const struct heed_attention_layer *layer, const struct layout *layout) {
+static enum heed_status check_cache_apart(const struct heed_attention_layer *layer, const struct layout *layout,
+                                          const struct steps *steps) {
     const struct heed_input *input = &layer->input, *residual = &layer->residual;
     const struct heed_output *output = &layer->output;
     const int64_t rows = layout->rows, outputs = layer->out.outputs;
@@ -218,7 +221,10 @@ static enum heed_status check_cache_apart(const struct heed_attention_layer *lay
     for (int i = 0; i < 3; i++)
         if (heed_region_check(&views[i]) || heed_region_check_apart(&cache[HEED_KV_DATA], &views[i]))
             return HEED_INVALID_ARGUMENT;
-    return HEED_OK;
+    if (heed_attention_check_apart(&steps->attention, &cache[HEED_KV_DATA]) ||
+        heed_linear_check_apart(&steps->qkv, &cache[HEED_KV_DATA]))
+        return HEED_INVALID_ARGUMENT;
+    return heed_linear_check_apart(&steps->out, &cache[HEED_KV_DATA]);
 }
 
 /* What the first steps read is no longer needed when the output is written, but that would be the end of it. */
@@ -325,7 +331,7 @@ static enum heed_status run_in(const struct heed_attention_layer *layer, const s
     struct steps steps;
     make_steps(layer, layout, rows, &steps);
     const int64_t needed = check_steps(&steps, &exec);
-    if (needed < 0 || (layer->attention.cache && check_cache_apart(layer, layout)))
+    if (needed < 0 || (layer->attention.cache && check_cache_apart(layer, layout, &steps)))
         return HEED_INVALID_ARGUMENT;
     const enum heed_status status = take_rest(&exec, workspace_bytes(layout->floats), needed);
     return status ? status : run_steps(&steps, &exec);

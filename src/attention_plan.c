@@ -1,5 +1,6 @@
 /* The plan of an attention call: how rows are cut into tasks, how many workers, how much workspace.  None of it can change a bit.
- * Memory depends on sizes alone, not on the lengths within them, so that one plan serves all calls of a growing sequence. */
+ * The memory of a plan that is to be used again depends on sizes alone, not on the lengths within them, so that it serves all calls
+ * of a growing sequence. */
 
 #include <math.h>
 
@@ -35,8 +36,9 @@
 #define THIN_KEYS_PER_ROW 8
 #define THIN_BYTES_LEAST  (16 * 1024)
 
-/* Of keys and values, states of few rows of sequences that are not alike. */
+/* Most bytes of states of sequences that are not alike, as a share of their keys and values, and at all. */
 #define STATES_SHARE (1.0 / 16)
+#define STATES_MOST  (64.0 * 1024 * 1024)
 
 /* Rows of scores with a chunk, of one or of several: 64 KiB. */
 #define ROWS_TOGETHER 64
@@ -161,7 +163,8 @@ static bool may_differ(const struct attention_plan *plan) {
     const double states = (double)rows_held(plan) * (double)(plan->output_ld + 2) * sizeof(float);
     const double keys =
         HEED_CHUNK * (double)(request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type));
-    return plan->is_thin && request->cache && states <= STATES_SHARE * keys;
+    return plan->is_thin && request->cache && states <= STATES_SHARE * keys &&
+           states * (double)plan->heads * (double)plan->chunks <= STATES_MOST;
 }
 
 /* Few rows against many keys: workers share the keys of one block, if there are fewer heads than tasks wanted, or may be. */
@@ -350,22 +353,25 @@ static void end_plan(struct attention_plan *plan, int64_t rows) {
 
 /* Sequences of few rows apart: 17 and 64 of one token each, 32 heads on 8 of 128, with 1024 keys in a cache of bf16, take 0.31 and
  * 0.33 of the time that they take as blocks, of floats 0.83; 31 of them beside one of 256 tokens, with 4096 keys, all together
- * 0.74 and 0.96 (Zen 5).  Sums of weights are made once, for all. */
+ * 0.74 and 0.96 (Zen 5).  But not where workers share the keys of all rows of a head, nor sums of weights, which are made once. */
 void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             bool any_lengths, struct attention_plans *plans) {
     struct attention_plan *all = &plans->plan[0], *few = &plans->plan[1];
     begin_plan(all, given, exec, kernels, any_lengths);
     const int64_t rows = max_i64(1, all->group * given->query_tokens), most = few_rows(all);
-    const bool all_few = rows <= most, packed = given->query_starts && most >= all->group && !given->mass.data;
-    plans->count = packed && !all_few ? 2 : 1;
-    if (plans->count > 1) {
-        begin_plan(few, given, exec, kernels, any_lengths);
-        few->is_thin = true;
-        few->most_rows = min_i64(most, THIN_ROWS_FETCHED_ONCE);
-        all->least_rows = few->most_rows + 1;
-        end_plan(few, max_i64(1, rows_of_longest(few)));
-    }
-    all->is_thin = all_few;
-    all->most_rows = packed && all_few ? rows : INT64_MAX;
-    end_plan(all, packed && all_few ? max_i64(1, rows_of_longest(all)) : rows);
+    const int64_t most_apart = min_i64(most, THIN_ROWS_FETCHED_ONCE);
+    const bool packed = given->query_starts && most_apart >= all->group && !given->mass.data;
+    plans->count = 1;
+    all->is_thin = rows <= most;
+    all->most_rows = packed && all->is_thin ? rows : INT64_MAX;
+    end_plan(all, packed && all->is_thin ? max_i64(1, rows_of_longest(all)) : rows);
+    if (!packed || all->is_thin || all->splits > 1)
+        return;
+    plans->count = 2;
+    begin_plan(few, given, exec, kernels, any_lengths);
+    few->is_thin = true;
+    few->most_rows = most_apart;
+    end_plan(few, max_i64(1, rows_of_longest(few)));
+    all->least_rows = most_apart + 1;
+    plan_sequences(all);
 }

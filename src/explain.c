@@ -78,7 +78,7 @@ static double written_bytes(const struct attention_plan *plan, double tokens) {
     const double value_dim = (double)request->value_dim, columns = (double)plan->columns;
     const double bytes = request->output.data ? (double)type_bytes(request->output.type) * value_dim : 0;
     double floats = (request->weights.data ? columns : 0) + (request->scores.data ? columns : 0) + (request->lse.data ? 1 : 0);
-    floats += request->states.output.data ? (double)plan->chunks * (value_dim + 2) : 0;
+    floats += request->states.output.data ? (double)ceil_div(plan->columns, HEED_CHUNK) * (value_dim + 2) : 0;
     const double mass = request->mass.data ? (double)request->batch * columns : 0;
     return (double)request->num_heads * (tokens * bytes + sizeof(float) * (tokens * floats + mass));
 }
@@ -161,13 +161,14 @@ static const char *compute_name(enum heed_compute compute) {
 
 static void explain(struct text *text, const struct heed_plan *plan, const struct heed_kernels *kernels) {
     struct attention_plans plans;
-    const struct attention_plan *made = plans.plan;
+    const struct attention_plan *made;
     const struct heed_attention *request = &plan->attention;
     if (request->batch == 0 || request->num_heads == 0) {
         append(text, "{\n  \"isa\": \"%s\",\n  \"tasks\": 0,\n  \"workspace_bytes\": 0\n}\n", plan->isa);
         return;
     }
     heed_attention_prepare(request, &plan->exec, kernels, false, &plans);
+    made = &plans.plan[plans.count > 1 && plans.plan[0].tasks == 0];
     append(text, "{\n  \"isa\": \"%s\",\n  \"lanes\": %d,\n  \"tile\": [%d, %d],\n  \"chunk\": %d,\n", plan->isa, kernels->lanes,
            kernels->tile_rows, kernels->tile_columns, HEED_CHUNK);
     append(text, "  \"group\": %" PRId64 ",\n  \"block_rows\": %" PRId64 ",\n  \"blocks\": %" PRId64 ",\n", made->group,
@@ -180,7 +181,7 @@ static void explain(struct text *text, const struct heed_plan *plan, const struc
            request->output.data ? type_name(request->output.type) : "none"); /* whose type may then be any number */
     append(text, "  \"compute\": \"%s\",\n", compute_name(request->compute));
     append_work(text, made);
-    append_why(text, made, plans.count > 1);
+    append_why(text, made, made == plans.plan && plans.count > 1 && plans.plan[1].tasks > 0);
     append(text, "}\n");
 }
 

@@ -2,9 +2,8 @@
  *
  * A task goes through column panels of 64; for each, through blocks of k, so long that their 64 columns of b stay in L2 or, where
  * tiles are as wide and the processor would not fetch them from there in time (cpu_policy.c), in L1; from there all row tiles use
- * them.  a stays where it is, the rows of one tile in
- * L1 at a time; where all of a block's are more than L2 holds, a span of k goes through a group of panels before the next.  Or the
- * first panel makes strips of it (gemm_a.c), which all others read.
+ * them.  a stays where it is, the rows of one tile in L1 at a time; where all of a block's are more than L2 holds, a span of k goes
+ * through a group of panels before the next.  Or the first panel makes strips of it (gemm_a.c), which all others read.
  * A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it.  What comes
  * after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
  *

@@ -165,6 +165,8 @@ START_TEST(test_api_attention_layer_refuses) {
     REFUSED(cached_layer, cache.num_kv_heads = 2, "attention: cache.num_kv_heads", "2");
     REFUSED(cached_layer, r.input.data = cache.data, "cache", "input");
     REFUSED(cached_layer, r.output.data = cache.data, "cache", "output");
+    REFUSED(cached_layer, r.attention.sinks = cache.data, "cache.data", "sinks");
+    REFUSED(cached_layer, r.out.data = cache.data, "cache.data", "weights.data");
 }
 END_TEST
 

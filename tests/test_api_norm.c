@@ -66,6 +66,10 @@ END_TEST
 START_TEST(test_api_norm_overlaps) {
     prepare();
     REFUSED_NORM(r.output.data = memory + 1, "output", "overlap");
+    REFUSED_NORM((r.rows = r.heads = 2, r.input.head_stride = 5, r.input.token_stride = r.output.token_stride = 20,
+                  r.output.head_stride = 6, r.output.data = memory, r.residual.data = NULL, r.gain = r.bias = NULL,
+                  r.sum.data = NULL),
+                 "output", "overlap");
     REFUSED_NORM((r.output.data = memory, r.output.type = HEED_BF16), "output", "overlap");
     REFUSED_NORM((r.output.data = memory, r.output.token_stride = 6), "output", "overlap");
     REFUSED_NORM(r.output.data = memory + 41, "output", "overlap");
