@@ -38,7 +38,8 @@ static struct heed_kv_cache new_cache(struct rng *rng, enum heed_type type) {
                                   .head_dim = WIDTH,
                                   .value_dim = WIDTH,
                                   .pages_per_sequence = 1};
-    cache.data = aligned_alloc(64, (size_t)(BATCH * round_up(heed_kv_page_bytes(&cache), 64)));
+    const size_t bytes = (size_t)(BATCH * round_up(heed_kv_page_bytes(&cache), 64));
+    cache.data = memset(aligned_alloc(64, bytes), 0xff, bytes); /* NaNs where nothing is appended */
     float *rows = new_filled(rng, FILL_NORMAL, (int64_t)BATCH * KEYS * KV_HEADS * WIDTH);
     const struct heed_input input = {rows, KEYS * KV_HEADS * WIDTH, WIDTH, KV_HEADS * WIDTH, HEED_F32};
     const int64_t positions[BATCH] = {0};
