@@ -136,7 +136,7 @@ START_TEST(test_packed_sequences_are_as_each_alone) {
     float *query = new_filled(&rng, FILL_NORMAL, TOKENS * ROW);
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         const struct heed_kv_cache cache = new_cache(&rng, formats[f].type);
-        for (size_t i = 0; i < sizeof believed / sizeof *believed; i++) {
+        for (size_t i = test_quick() ? 1 : 0; i < sizeof believed / sizeof *believed; i++) {
             heed_cache_sizes_set(believed[i], 0);
             check_packed(&cache, query, &formats[f], heed_kernels_usable(_i)->name);
         }
