@@ -595,9 +595,9 @@ enum heed_status heed_linear(const struct heed_linear *linear, const struct heed
 /* As heed_gemm_workspace_bytes. */
 int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const struct heed_exec *exec);
 
-/* Of each head of queries or keys: NULL: no norm; else [head_dim] (Qwen 3; Gemma 3: 1 + its weights). */
+/* heed_rms_norm of each head of queries, and of keys (Qwen 3, Gemma 3). */
 struct heed_head_norm {
-    const float *query_gain, *key_gain;
+    const float *query_gain, *key_gain; /* NULL: no norm; else [head_dim]: the weights, of Gemma 1 more */
     float epsilon;
 };
 

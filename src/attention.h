@@ -148,6 +148,7 @@ enum heed_status heed_attention_check(const struct heed_attention *request);
 /* any_lengths: the workspace has room for this and all other lengths. */
 void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             bool any_lengths, struct attention_plans *plans);
+/* Sets the layout, by all else that is decided. */
 void heed_attention_lay_out(struct attention_plan *plan);
 /* The buckets of one direction, and the first distance of each. */
 int heed_relative_buckets(const struct heed_relative *relative);

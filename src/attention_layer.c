@@ -32,7 +32,7 @@ struct steps {
     struct heed_rope rope;                 /* of queries, and of keys beside them unless they go to a cache, in place */
     struct heed_kv_append append;          /* with a cache */
     struct heed_attention attention;
-    const int64_t *positions;
+    const int64_t *positions; /* the layer's */
 };
 
 /* For what asks how much workspace a call needs: no tensor of a program is there. */
@@ -206,6 +206,21 @@ static struct heed_region region_of_view(const char *name, const void *data, enu
     return heed_region_of_matrix(name, ".token_stride", data, type, data ? rows : 0, columns, stride);
 }
 
+/* Each is legal, and nothing of it is in `output`. */
+static enum heed_status check_regions_apart(const struct heed_region *output, struct heed_region *inputs, int count) {
+    for (int i = 0; i < count; i++)
+        if (heed_region_check(&inputs[i]) || heed_region_check_apart(output, &inputs[i]))
+            return HEED_INVALID_ARGUMENT;
+    return HEED_OK;
+}
+
+/* Nor of weights, masks and arrays. */
+static enum heed_status check_steps_apart(const struct steps *steps, const struct heed_region *output) {
+    if (heed_attention_check_apart(&steps->attention, output) || heed_linear_check_apart(&steps->qkv, output))
+        return HEED_INVALID_ARGUMENT;
+    return heed_linear_check_apart(&steps->out, output);
+}
+
 /* Appending writes before all inputs have been read. */
 static enum heed_status check_cache_apart(const struct heed_attention_layer *layer, const struct layout *layout,
                                           const struct steps *steps) {
@@ -218,13 +233,9 @@ static enum heed_status check_cache_apart(const struct heed_attention_layer *lay
                    region_of_view("output", output->data, output->type, rows, outputs, output->token_stride)};
     if (heed_kv_cache_check(layer->attention.cache, layer->attention.batch, cache))
         return HEED_INVALID_ARGUMENT;
-    for (int i = 0; i < 3; i++)
-        if (heed_region_check(&views[i]) || heed_region_check_apart(&cache[HEED_KV_DATA], &views[i]))
-            return HEED_INVALID_ARGUMENT;
-    if (heed_attention_check_apart(&steps->attention, &cache[HEED_KV_DATA]) ||
-        heed_linear_check_apart(&steps->qkv, &cache[HEED_KV_DATA]))
+    if (check_regions_apart(&cache[HEED_KV_DATA], views, 3))
         return HEED_INVALID_ARGUMENT;
-    return heed_linear_check_apart(&steps->out, &cache[HEED_KV_DATA]);
+    return check_steps_apart(steps, &cache[HEED_KV_DATA]);
 }
 
 /* What the first steps read is no longer needed when the output is written, but that would be the end of it. */
@@ -234,26 +245,20 @@ static enum heed_status check_output_apart(const struct steps *steps) {
     const struct heed_attention *attention = &steps->attention;
     struct heed_region output =
         region_of_view("output", out->output.data, out->output.type, out->rows, out->weights.outputs, out->output.token_stride);
-    struct heed_region inputs[5 + HEED_KV_REGIONS] = {
-        heed_rope_region("rope.cos", tables, tables->cos, tables->pairs != 0),
-        heed_rope_region("rope.sin", tables, tables->sin, tables->pairs != 0),
-        heed_sequences_region("positions", steps->positions, attention->batch),
-        heed_rows_optional("head_norm.query_gain", steps->query_norm.gain, 1, attention->head_dim, 0),
-        heed_rows_optional("head_norm.key_gain", steps->key_norm.gain, 1, attention->head_dim, 0),
-    };
-    int count = 5;
-    if (heed_region_check(&output))
+    struct heed_region cache[HEED_KV_REGIONS],
+        inputs[] = {
+            heed_rope_region("rope.cos", tables, tables->cos, tables->pairs != 0),
+            heed_rope_region("rope.sin", tables, tables->sin, tables->pairs != 0),
+            heed_sequences_region("positions", steps->positions, attention->batch),
+            heed_rows_optional("head_norm.query_gain", steps->query_norm.gain, 1, attention->head_dim, 0),
+            heed_rows_optional("head_norm.key_gain", steps->key_norm.gain, 1, attention->head_dim, 0),
+        };
+    if (heed_region_check(&output) || check_regions_apart(&output, inputs, sizeof inputs / sizeof *inputs))
         return HEED_INVALID_ARGUMENT;
-    for (int i = 0; i < count; i++)
-        if (heed_region_check(&inputs[i]))
-            return HEED_INVALID_ARGUMENT;
-    if (attention->cache && heed_kv_cache_check(attention->cache, attention->batch, inputs + count))
+    if (attention->cache &&
+        (heed_kv_cache_check(attention->cache, attention->batch, cache) || check_regions_apart(&output, cache, HEED_KV_REGIONS)))
         return HEED_INVALID_ARGUMENT;
-    count += attention->cache ? HEED_KV_REGIONS : 0;
-    for (int i = 0; i < count; i++)
-        if (heed_region_check_apart(&output, &inputs[i]))
-            return HEED_INVALID_ARGUMENT;
-    return heed_attention_check_apart(attention, &output) ? HEED_INVALID_ARGUMENT : heed_linear_check_apart(&steps->qkv, &output);
+    return check_steps_apart(steps, &output);
 }
 
 /* Bytes of workspace that any step needs, -1 if one of them is not legal. */

@@ -63,6 +63,9 @@ static int choose_subrows(void) {
     return in_cache < 2 * HEED_ATTENTION_SUBROWS ? HEED_ATTENTION_SUBROWS : 2 * HEED_ATTENTION_SUBROWS;
 }
 
+/* In pairs: thin products take elements as they are. */
+static bool must_be_rounded(enum heed_type type) { return type == HEED_F32 || type == HEED_F16; }
+
 /* Rows that are few, at most, by where keys and values are: L2 holds all of them, or it does not. */
 static int64_t thin_rows(const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
@@ -75,10 +78,7 @@ static int64_t thin_rows(const struct attention_plan *plan) {
     return floats ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
 }
 
-/* In pairs: thin products take elements as they are. */
-static bool must_be_rounded(enum heed_type type) { return type == HEED_F32 || type == HEED_F16; }
-
-/* The same, 0 where none are. */
+/* Of any call: 0 where products of few rows do not do. */
 static int64_t few_rows(const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     const int64_t key_bytes = (request->head_dim + request->value_dim) * (int64_t)sizeof(float);

@@ -276,6 +276,23 @@ START_TEST(test_api_explain_work) {
 }
 END_TEST
 
+/* All that is wanted is counted, and nothing else: of a legal request weights and log-sum-exp too, of a full one everything. */
+START_TEST(test_api_explain_written) {
+    prepare();
+    struct heed_attention request = legal_attention();
+    const double rows = (double)(request.batch * request.num_heads * request.query_tokens);
+    const double keys = (double)request.key_tokens, width = (double)request.value_dim;
+    ck_assert_double_eq(explained(&request, "written_bytes"), rows * (4 * width + 4 * (keys + 1)));
+    request.output.type = HEED_BF16;
+    ck_assert_double_eq(explained(&request, "written_bytes"), rows * (2 * width + 4 * (keys + 1)));
+    request = full_attention();
+    const double mass = (double)(request.batch * request.num_heads) * keys;
+    ck_assert_double_eq(explained(&request, "written_bytes"), 4 * (rows * (width + 2 * keys + 1 + width + 2) + mass));
+    request.output.data = NULL;
+    ck_assert_double_eq(explained(&request, "written_bytes"), 4 * (rows * (2 * keys + 1 + width + 2) + mass));
+}
+END_TEST
+
 /* Of more queries than one could count; nothing is read or written. */
 START_TEST(test_api_explain_large) {
     prepare();
@@ -300,5 +317,6 @@ void add_plan_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_json_checker);
     tcase_add_test(tests, test_api_explain);
     tcase_add_loop_test(tests, test_api_explain_work, 0, 200);
+    tcase_add_test(tests, test_api_explain_written);
     tcase_add_test(tests, test_api_explain_large);
 }

@@ -152,6 +152,38 @@ START_TEST(test_norm_same_bits) {
 }
 END_TEST
 
+/* Heads anywhere in rows, in each view elsewhere, are as each alone; what lies between them stays. */
+START_TEST(test_norm_of_heads) {
+    enum { ROWS = 3, HEADS = 2, COLUMNS = 37, FLOATS = ROWS * 120 };
+    struct rng rng = rng_for("heads", _i);
+    const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = any_threads(&rng)};
+    float *x = new_filled(&rng, FILL_NORMAL, FLOATS), *residual = new_filled(&rng, FILL_NORMAL, FLOATS);
+    float *got = new_filled(&rng, FILL_NORMAL, FLOATS), *want = new_floats(FLOATS);
+    memcpy(want, got, FLOATS * sizeof *got);
+    struct heed_norm r = {.rows = ROWS,
+                          .columns = COLUMNS,
+                          .heads = HEADS,
+                          .input = {x, 0, 40, 100, HEED_F32},
+                          .residual = {residual, 0, 0, 50, HEED_F32},
+                          .output = {got, 0, 45, 110, HEED_F32}};
+    ck_assert_int_eq(heed_rms_norm(&r, &exec), HEED_OK);
+    for (int head = 0; head < HEADS; head++) {
+        const struct heed_norm one = {.rows = ROWS,
+                                      .columns = COLUMNS,
+                                      .input = {.data = x + head * 40, .token_stride = 100},
+                                      .residual = {.data = residual, .token_stride = 50},
+                                      .output = {.data = want + head * 45, .token_stride = 110}};
+        ck_assert_int_eq(heed_rms_norm(&one, &exec), HEED_OK);
+    }
+    describe("norm", exec.isa, "heads apart");
+    must(compare(SAME_BITS, got, want, 1, FLOATS));
+    free(x);
+    free(residual);
+    free(got);
+    free(want);
+}
+END_TEST
+
 /* Of one row, what the bound of its elements is made of. */
 struct row_bound {
     double mean;        /* of x, or 0 */
@@ -266,6 +298,7 @@ Suite *norm_suite(void) {
     TCase *tests = tcase_create("norm");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, test_norm_same_bits);
+    tcase_add_loop_test(tests, test_norm_of_heads, 0, usable_tables());
     tcase_add_test(tests, test_norm_accuracy);
     tcase_add_test(tests, test_norm_special_rows);
     suite_add_tcase(suite, tests);

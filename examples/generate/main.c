@@ -15,10 +15,9 @@ static const char usage[] =
     "\n"
     "Prints what comes after each line of standard input: of one as it comes, of several in a line each, in which \\n stands for\n"
     "further ones. MODEL is a folder with a decoder of the Llama family (Llama, Mistral without sliding window, Qwen2, Qwen3) as\n"
-    "Hugging Face has them: config.json and model.safetensors, whole or in shards; or it is a GGUF file with tensors in F32, F16, "
-    "BF16,\n"
-    "Q8_0 and Q4_0. Text becomes tokens as the metadata of the GGUF file say, or tokenizer.json if it is byte-level (Llama 3,\n"
-    "Qwen2); for others there is --ids.\n"
+    "Hugging Face has them: config.json and model.safetensors, whole or in shards; or it is a GGUF file with tensors in F32, F16,\n"
+    "BF16, Q8_0 and Q4_0. Text becomes tokens as the metadata of the GGUF file say, or tokenizer.json if it is byte-level (Llama\n"
+    "3, Qwen2); for others there is --ids.\n"
     "\n"
     "  --tokens=N         prints so many tokens at most [128]\n"
     "  --temperature=T    draws tokens, the more freely the larger T is; 0: always the likeliest [0]\n"
@@ -62,27 +61,21 @@ struct output {
     struct progress progress;
 };
 
-/* NULL: in floats. */
-static enum heed_compute compute_of(const char *option, const char *text, const char *kinds) {
+/* Of prompts; NULL: f32. */
+static enum heed_compute prompts_of(const char *text) {
     static const char *const names[] = {
         [HEED_COMPUTE_F32] = "f32", [HEED_COMPUTE_BF16] = "bf16", [HEED_COMPUTE_BF16_AMX] = "bf16-amx", [HEED_COMPUTE_I8] = "i8"};
-    for (unsigned compute = 0; text && compute <= HEED_COMPUTE_I8; compute++)
-        if (strcmp(text, names[compute]) == 0 && strstr(kinds, names[compute]))
-            return compute;
-    if (text)
-        fail("--%s=%s: must be %s", option, text, kinds);
-    return HEED_COMPUTE_F32;
+    return text ? find_name("prompts", text, names, sizeof names / sizeof *names, "f32, bf16, bf16-amx or i8") : HEED_COMPUTE_F32;
 }
 
-/* NULL: of floats. */
+static enum heed_compute steps_of(const char *text) {
+    static const char *const names[] = {[HEED_COMPUTE_F32] = "f32", [HEED_COMPUTE_I8] = "i8"};
+    return text ? find_name("steps", text, names, sizeof names / sizeof *names, "f32 or i8") : HEED_COMPUTE_F32;
+}
+
 static enum heed_type cache_of(const char *text) {
     static const char *const names[] = {[HEED_F32] = "f32", [HEED_BF16] = "bf16", [HEED_F16] = "f16", [HEED_I8] = "int8"};
-    for (unsigned type = 0; text && type < sizeof names / sizeof *names; type++)
-        if (names[type] && strcmp(text, names[type]) == 0)
-            return type;
-    if (text)
-        fail("--cache=%s: must be f32, bf16, f16 or int8", text);
-    return HEED_F32;
+    return text ? find_name("cache", text, names, sizeof names / sizeof *names, "f32, bf16, f16 or int8") : HEED_F32;
 }
 
 static struct options parse(int argc, char **argv) {
@@ -111,8 +104,8 @@ static struct options parse(int argc, char **argv) {
                                      {.name = NULL}};
     made.model = read_options(argc, argv, usage, choices);
     generation->exec.threads = (int)threads;
-    generation->prompts = compute_of("prompts", made.prompts, "f32, bf16, bf16-amx or i8");
-    generation->steps = compute_of("steps", made.steps, "f32 or i8");
+    generation->prompts = prompts_of(made.prompts);
+    generation->steps = steps_of(made.steps);
     generation->cache = cache_of(made.cache);
     if (!made.draft)
         generation->proposals = 0;

@@ -57,12 +57,16 @@ const char *read_options(int argc, char **argv, const char *usage, const struct 
     return argv[optind];
 }
 
+unsigned find_name(const char *option, const char *text, const char *const *names, unsigned count, const char *words) {
+    for (unsigned i = 0; i < count; i++)
+        if (names[i] && strcmp(text, names[i]) == 0)
+            return i;
+    fail("--%s=%s: must be %s", option, text, words);
+}
+
 enum heed_type type_of_weights(const char *text) {
     static const char *const names[] = {[HEED_F32] = "f32", [HEED_BF16] = "bf16", [HEED_Q8_0] = "int8"};
-    for (unsigned type = 0; type <= HEED_Q8_0; type++)
-        if (names[type] && strcmp(text, names[type]) == 0)
-            return type;
-    fail("--weights=%s: must be f32, bf16 or int8", text);
+    return find_name("weights", text, names, sizeof names / sizeof *names, "f32, bf16 or int8");
 }
 
 static double seconds_since(const struct timespec *then) {

@@ -19,6 +19,8 @@ struct choice {
 /* Reads all options, the last of which has no name, and returns the one argument that is none.  What is wrong ends the program,
  * and so does --help. */
 const char *read_options(int argc, char **argv, const char *usage, const struct choice *choices);
+/* --option=text: the number of the one of `names` that it is, of which NULL is none; `words`: what messages say they are. */
+unsigned find_name(const char *option, const char *text, const char *const *names, unsigned count, const char *words);
 /* --weights=text: f32, bf16, or int8, which is HEED_Q8_0. */
 enum heed_type type_of_weights(const char *text);
 

@@ -113,14 +113,11 @@ def compare_all(folder, recorded):
         path = os.path.join(folder, f"{kind}-{shards}")
         tiny.write_folder(path, tiny.CONFIG, made, kind, shards)
         models[f"safetensors {kind}"] = path, kind
-    for name in "GGUF qwen3", "safetensors qwen3":
-        path = os.path.join(folder, name.replace(" ", "-"))
-        if name.startswith("GGUF"):
-            with open(path, "wb") as file:
-                file.write(tiny.gguf(tiny.QWEN3, tiny.tensors(tiny.QWEN3), "f32"))
-        else:
-            tiny.write_folder(path, tiny.QWEN3, tiny.tensors(tiny.QWEN3))
-        models[name] = path, "qwen3"
+    path, file_path, qwen3 = os.path.join(folder, "qwen3"), os.path.join(folder, "qwen3.gguf"), tiny.tensors(tiny.QWEN3)
+    tiny.write_folder(path, tiny.QWEN3, qwen3)
+    with open(file_path, "wb") as file:
+        file.write(tiny.gguf(tiny.QWEN3, qwen3, "f32"))
+    models["safetensors qwen3"], models["GGUF qwen3"] = (path, "qwen3"), (file_path, "qwen3")
     prompts = [case["prompt"] for case in recorded["f32"]]
     for name, (path, kind) in models.items():
         largest = max(largest, compare_recorded(name, path, recorded[kind]))
