@@ -84,8 +84,14 @@ enum heed_type {
     HEED_F16,  /* IEEE 754's binary16 */
     HEED_I8,   /* signed bytes, times a scale for many of them: keys and values of a cache, weights of heed_gemm */
     HEED_Q8_0, /* weights of heed_gemm in blocks of 32, as ggml and GGUF have them, 34 bytes: a scale of f16, 32 signed bytes */
-    HEED_Q4_0  /* the same, 18 bytes: a scale, then 16, of which byte i has element i, plus 8, in its lower 4 bits and element
+    HEED_Q4_0, /* the same, 18 bytes: a scale, then 16, of which byte i has element i, plus 8, in its lower 4 bits and element
                   i + 16, plus 8, in its upper */
+    /* ggml's K formats, as GGUF files have them, in blocks of 256: of 144, 176 and 210 bytes, 4, 5 and 6 bits for an element beside
+     * scales d and m of f16, and scales of groups.  The element of number q, without sign, is fma(d * s, q, -(m * t)), s and t
+     * being its group's, d * s and m * t exact; of HEED_Q6_K (d * s) * (q - 32), where 0 is +0. */
+    HEED_Q4_K, /* 8 groups of 32, s and t of 6 bits */
+    HEED_Q5_K, /* the same */
+    HEED_Q6_K  /* 16 groups of 16, s of 8 bits with sign */
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is

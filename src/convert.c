@@ -9,28 +9,29 @@
 #include "rows.h"
 #include "types.h"
 
-enum { PIECE = 256 /* elements of a row at a time, whole blocks, on the stack */ };
+enum { PIECE = K_BLOCK /* elements of a row at a time, whole blocks, on the stack */ };
 /* Below it 1 / scale may be infinite, and the f16 of a block is 0 long before. */
 static const float least_scale = 0x1p-126f;
 
 static enum heed_status check_blocks(const struct heed_convert *r, const char *side, enum heed_type type, int64_t stride) {
     if (!type_has_blocks(type))
         return HEED_OK;
-    if (r->columns % TYPE_BLOCK)
+    if (r->columns % type_block(type))
         return heed_fail(HEED_INVALID_ARGUMENT, "columns is %" PRId64 ", must be a multiple of %d with %s.type %s", r->columns,
-                         TYPE_BLOCK, side, type_name(type));
-    if (r->rows > 1 && stride % TYPE_BLOCK)
+                         type_block(type), side, type_name(type));
+    if (r->rows > 1 && stride % type_block(type))
         return heed_fail(HEED_INVALID_ARGUMENT, "%s.token_stride is %" PRId64 ", must be a multiple of %d with %s.type %s", side,
-                         stride, TYPE_BLOCK, side, type_name(type));
+                         stride, type_block(type), side, type_name(type));
     return HEED_OK;
 }
 
 static enum heed_status check_types(const struct heed_convert *r) {
-    if ((unsigned)r->input.type > HEED_Q4_0 || r->input.type == HEED_I8)
-        return heed_fail(HEED_INVALID_ARGUMENT, "input.type is %d, must be HEED_F32, HEED_BF16, HEED_F16, HEED_Q8_0 or HEED_Q4_0",
+    if ((unsigned)r->input.type > HEED_Q6_K || r->input.type == HEED_I8)
+        return heed_fail(HEED_INVALID_ARGUMENT, "input.type is %d, must be HEED_F32, HEED_BF16, HEED_F16 or one with blocks",
                          (int)r->input.type);
     if ((unsigned)r->output.type > HEED_Q4_0)
-        return heed_fail(HEED_INVALID_ARGUMENT, "output.type is %d, must be one of enum heed_type", (int)r->output.type);
+        return heed_fail(HEED_INVALID_ARGUMENT, "output.type is %d, must be one of enum heed_type up to HEED_Q4_0",
+                         (int)r->output.type);
     if (r->output.type != HEED_I8 && r->scales)
         return heed_fail(HEED_INVALID_ARGUMENT, "scales is %p, must be NULL with output.type %s, which is not i8",
                          (const void *)r->scales, type_name(r->output.type));

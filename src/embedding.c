@@ -7,7 +7,7 @@
 #include "error.h"
 #include "rows.h"
 
-enum { PIECE = 256 /* columns summed at once, on the stack */ };
+enum { PIECE = K_BLOCK /* columns summed at once, on the stack: whole blocks */ };
 
 /* Fields of a table, by the names that messages have for them. */
 enum { DATA, ROWS, STRIDE, TYPE, SCALES, FACTOR, IDS, FIELDS };
@@ -29,12 +29,12 @@ static enum heed_status check_blocks(const struct heed_embedding *request, const
                                      const struct names *names) {
     if (!type_has_blocks(lookup->type))
         return HEED_OK;
-    if (request->columns % TYPE_BLOCK)
+    if (request->columns % type_block(lookup->type))
         return heed_fail(HEED_INVALID_ARGUMENT, "columns is %" PRId64 ", must be a multiple of %d with %s %s", request->columns,
-                         TYPE_BLOCK, names->of[TYPE], type_name(lookup->type));
-    if (lookup->stride % TYPE_BLOCK)
+                         type_block(lookup->type), names->of[TYPE], type_name(lookup->type));
+    if (lookup->stride % type_block(lookup->type))
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %" PRId64 ", must be a multiple of %d with type %s", names->of[STRIDE],
-                         lookup->stride, TYPE_BLOCK, type_name(lookup->type));
+                         lookup->stride, type_block(lookup->type), type_name(lookup->type));
     return HEED_OK;
 }
 
@@ -42,7 +42,7 @@ static enum heed_status check_fields(const struct heed_embedding *request, const
                                      const struct names *names) {
     if (heed_check_range(names->of[ROWS], lookup->rows, is_empty(request) ? 0 : 1, INT64_MAX) ||
         heed_check_range(names->of[STRIDE], lookup->stride, 0, INT64_MAX) ||
-        heed_check_range(names->of[TYPE], (int64_t)lookup->type, HEED_F32, HEED_Q4_0))
+        heed_check_range(names->of[TYPE], (int64_t)lookup->type, HEED_F32, HEED_Q6_K))
         return HEED_INVALID_ARGUMENT;
     if (lookup->type != HEED_I8 && lookup->scales)
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, must be NULL with type %s, which is not i8", names->of[SCALES],

@@ -10,16 +10,16 @@
 
 /* Of k rows of a packed panel: of bf16, whole words. */
 static int64_t packed_k(enum heed_type type, int64_t k) { return type == HEED_BF16 ? round_up(k, 2) : k; }
-static int64_t panel_bytes(enum heed_type type, int64_t k) { return HEED_PANEL * type_span(type, packed_k(type, k)); }
+static int64_t panel_bytes(enum heed_type type, int64_t k) { return HEED_PANEL * type_packed_span(type, packed_k(type, k)); }
 
 HEED_API int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm) {
     int64_t bytes;
     if (!gemm || gemm->n < 0 || gemm->k < 0 || !heed_gemm_b_may_be(gemm->b_type) || gemm->n > INT64_MAX - HEED_PANEL)
         return -1;
-    if (type_has_blocks(gemm->b_type) && gemm->k % TYPE_BLOCK)
+    if (type_has_blocks(gemm->b_type) && gemm->k % type_block(gemm->b_type))
         return -1;
-    if (gemm->k > INT64_MAX / 4 ||
-        __builtin_mul_overflow(round_up(gemm->n, HEED_PANEL), type_span(gemm->b_type, packed_k(gemm->b_type, gemm->k)), &bytes))
+    if (gemm->k > INT64_MAX / 4 || __builtin_mul_overflow(round_up(gemm->n, HEED_PANEL),
+                                                          type_packed_span(gemm->b_type, packed_k(gemm->b_type, gemm->k)), &bytes))
         return -1;
     return bytes;
 }

@@ -24,7 +24,7 @@ const struct heed_gemm_names heed_gemm_names = {.request = "gemm",
 
 static bool is_of_floats(enum heed_type type) { return type == HEED_F32 || type == HEED_BF16 || type == HEED_F16; }
 
-bool heed_gemm_b_may_be(enum heed_type type) { return (unsigned)type <= HEED_Q4_0; }
+bool heed_gemm_b_may_be(enum heed_type type) { return (unsigned)type <= HEED_Q6_K; }
 
 static enum heed_status check_type(const char *name, enum heed_type type, bool may_be, const char *which) {
     return may_be ? HEED_OK : heed_fail(HEED_INVALID_ARGUMENT, "%s is %d, must be %s", name, (int)type, which);
@@ -38,9 +38,9 @@ static enum heed_status check_b_type(const struct heed_gemm *request, const stru
     if (!request->transpose_b)
         return heed_fail(HEED_INVALID_ARGUMENT, "transpose_b is false, must be true with %s %s", names->b_type,
                          type_name(request->b_type));
-    if (request->k % TYPE_BLOCK)
+    if (request->k % type_block(request->b_type))
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld, must be a multiple of %d with %s %s", names->k, (long long)request->k,
-                         TYPE_BLOCK, names->b_type, type_name(request->b_type));
+                         type_block(request->b_type), names->b_type, type_name(request->b_type));
     return HEED_OK;
 }
 
@@ -50,7 +50,7 @@ static enum heed_status check_types(const struct heed_gemm *request, const struc
         return HEED_INVALID_ARGUMENT;
     if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_I8) || check_b_type(request, names))
         return HEED_INVALID_ARGUMENT;
-    if (request->compute == HEED_COMPUTE_I8 && !type_has_blocks(request->b_type))
+    if (request->compute == HEED_COMPUTE_I8 && request->b_type != HEED_Q8_0 && request->b_type != HEED_Q4_0)
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %s, must be q8_0 or q4_0 with compute HEED_COMPUTE_I8", names->b_type,
                          type_name(request->b_type));
     return HEED_OK;
@@ -96,9 +96,9 @@ static enum heed_status check_b(const struct heed_gemm *request, const struct he
     *b = region_of_b(request, names);
     if (heed_check_range(names->ldb, request->ldb, request->transpose_b ? request->k : request->n, INT64_MAX))
         return HEED_INVALID_ARGUMENT;
-    if (type_has_blocks(request->b_type) && request->ldb % TYPE_BLOCK)
+    if (type_has_blocks(request->b_type) && request->ldb % type_block(request->b_type))
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld, must be a multiple of %d with %s %s", names->ldb,
-                         (long long)request->ldb, TYPE_BLOCK, names->b_type, type_name(request->b_type));
+                         (long long)request->ldb, type_block(request->b_type), names->b_type, type_name(request->b_type));
     return heed_region_check(b);
 }
 

@@ -157,14 +157,14 @@ static int64_t plan_block_k(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     if (run->block_columns > HEED_PANEL)
         return FEW_ROWS_PLAIN_K;
+    const int64_t multiple = type_has_blocks(request->b_type) ? type_block(request->b_type) : HEED_LINE;
     if (run->task_rows <= HEED_GEMM_FEW_ROWS &&
         (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
-        return FEW_ROWS_K;
+        return round_up(FEW_ROWS_K, multiple);
     const int64_t row_bytes = HEED_PANEL * (int64_t)sizeof(float);
     const int64_t l2_part = heed_cache_sizes().l2 / (run->has_long_blocks ? 4 : 8);
     const int64_t in_cache = (run->b_stays_near ? heed_cache_sizes().l1 / 3 * 2 : l2_part) / row_bytes;
     const int64_t most = max_i64(run->b_stays_near ? NEAR_K_LEAST : BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
-    const int64_t multiple = type_has_blocks(request->b_type) ? TYPE_BLOCK : HEED_LINE;
     return round_up(run->k <= most ? run->k : ceil_div(run->k, ceil_div(run->k, most)), multiple);
 }
 

@@ -8,28 +8,52 @@
 #include "heed.h"
 #include "internal.h"
 
-/* Elements that share a scale are stored together: 32 of them in ggml's formats. */
-enum { TYPE_BLOCK = 32, Q8_0_BYTES = 2 + TYPE_BLOCK, Q4_0_BYTES = 2 + TYPE_BLOCK / 2 };
-INLINE bool type_has_blocks(enum heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
+/* Elements that share a scale are stored together: 32 of them in ggml's older formats, 256 in its K formats, whose groups of 32 or
+ * 16 have scales of their own. */
+enum {
+    TYPE_BLOCK = 32,
+    K_BLOCK = 256,
+    Q8_0_BYTES = 2 + TYPE_BLOCK,
+    Q4_0_BYTES = 2 + TYPE_BLOCK / 2,
+    Q4_K_BYTES = 16 + K_BLOCK / 2,
+    Q5_K_BYTES = 16 + K_BLOCK / 8 * 5,
+    Q6_K_BYTES = 18 + K_BLOCK / 4 * 3
+};
+INLINE bool type_is_k(enum heed_type type) { return type == HEED_Q4_K || type == HEED_Q5_K || type == HEED_Q6_K; }
+INLINE bool type_has_blocks(enum heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0 || type_is_k(type); }
+/* Elements of a block. */
+INLINE int type_block(enum heed_type type) { return type_is_k(type) ? K_BLOCK : type_has_blocks(type) ? TYPE_BLOCK : 1; }
 
 /* Of an element, or the scale of a block. */
 INLINE int64_t type_bytes(enum heed_type type) { return type == HEED_F32 ? 4 : type == HEED_I8 ? 1 : 2; }
 
 INLINE const char *type_name(enum heed_type type) {
-    static const char *const names[] = {"f32", "bf16", "f16", "i8", "q8_0", "q4_0"};
+    static const char *const names[] = {"f32", "bf16", "f16", "i8", "q8_0", "q4_0", "q4_K", "q5_K", "q6_K"};
     return names[type];
 }
 
+/* Of a K block as it is, and in a packed panel, where scales of 6 bits are bytes, and words begin at words. */
+INLINE int k_block_bytes(enum heed_type type) {
+    return type == HEED_Q4_K ? Q4_K_BYTES : type == HEED_Q5_K ? Q5_K_BYTES : Q6_K_BYTES;
+}
+INLINE int k_packed_bytes(enum heed_type type) { return k_block_bytes(type) + (type == HEED_Q6_K ? 2 : 4); }
+
 /* Of `elements`, whole blocks. */
 INLINE int64_t type_span(enum heed_type type, int64_t elements) {
+    if (type_is_k(type))
+        return elements / K_BLOCK * k_block_bytes(type);
     if (type_has_blocks(type))
         return elements / TYPE_BLOCK * (type == HEED_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES);
     return elements * type_bytes(type);
 }
+/* The same of a column of a packed panel. */
+INLINE int64_t type_packed_span(enum heed_type type, int64_t elements) {
+    return type_is_k(type) ? elements / K_BLOCK * k_packed_bytes(type) : type_span(type, elements);
+}
 
 /* What alignment counts by: elements, or for blocks the halves of floats that their scales are. */
 INLINE int64_t type_units(enum heed_type type, int64_t elements) {
-    return type_has_blocks(type) ? elements / TYPE_BLOCK * (type_span(type, TYPE_BLOCK) / type_bytes(type)) : elements;
+    return type_has_blocks(type) ? elements / type_block(type) * (type_span(type, type_block(type)) / type_bytes(type)) : elements;
 }
 
 INLINE const void *type_at(enum heed_type type, const void *data, int64_t index) {

@@ -9,8 +9,7 @@
 
 struct stored_matrix stored_matrix_new(struct rng *rng, enum heed_type type, int64_t rows, int64_t columns) {
     const int64_t gap = rng_range(rng, 0, 5);
-    struct stored_matrix s = {
-        .type = type, .rows = rows, .columns = columns, .ld = columns + (type_has_blocks(type) ? TYPE_BLOCK : 1) * gap};
+    struct stored_matrix s = {.type = type, .rows = rows, .columns = columns, .ld = columns + type_block(type) * gap};
     const int64_t bytes = type_span(type, rows > 0 ? (rows - 1) * s.ld + columns : 0);
     const enum placement placement = any_placement(rng);
     s.memory = buffer_new(ceil_div(bytes, 4), placement);

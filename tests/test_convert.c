@@ -85,10 +85,10 @@ static void store_blocks(struct conversion *c) {
 static struct conversion new_conversion(struct rng *rng) {
     struct conversion c = {.from = any_type(rng), .to = (enum heed_type)rng_range(rng, HEED_F32, HEED_Q4_0)};
     if (rng_range(rng, 0, 3) == 0)
-        c.from = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q4_0);
+        c.from = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q6_K);
     c.rows = rng_range(rng, 0, 6);
     c.columns = rng_range(rng, 0, 3) ? rng_range(rng, 0, 70) : rng_range(rng, 0, 700);
-    c.columns = round_up(c.columns, type_has_blocks(c.from) || type_has_blocks(c.to) ? TYPE_BLOCK : 1);
+    c.columns = round_up(c.columns, max_i64(type_block(c.from), type_block(c.to)));
     c.input = new_filled(rng, rng_range(rng, 0, 1) ? FILL_NORMAL : any_fill(rng), c.rows * c.columns);
     if (type_has_blocks(c.from))
         store_blocks(&c);

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
 
 /* Factors as floats that their types hold, as stored without gaps. */
 struct product {
@@ -157,7 +157,7 @@ static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute
 static enum heed_type type_of_b(struct rng *rng, enum heed_compute compute) {
     if (compute == HEED_COMPUTE_I8)
         return rng_range(rng, 0, 1) ? HEED_Q8_0 : HEED_Q4_0;
-    return rng_range(rng, 0, 1) ? type_of_product(rng, compute) : weight_types[rng_range(rng, 0, 2)];
+    return rng_range(rng, 0, 1) ? type_of_product(rng, compute) : weight_types[rng_range(rng, 0, 5)];
 }
 
 /* Factors and what is wanted of them. */
@@ -195,7 +195,7 @@ static struct product new_product(struct rng *rng) {
     choose_sizes(rng, g);
     if (type_has_blocks(g->b_type)) {
         g->transpose_b = true;
-        g->k = round_up(g->k, TYPE_BLOCK);
+        g->k = round_up(g->k, type_block(g->b_type));
     }
     fill_product(rng, &p);
     return p;

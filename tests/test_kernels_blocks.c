@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
 static bool any_scales(struct rng *rng) { return rng_range(rng, 0, 3) == 0; }
 
 /* `columns` columns of k weights that follow one another, `ld` apart, in guarded memory; and the same as floats, k apart. */
@@ -22,7 +22,7 @@ struct columns {
 };
 
 static struct columns new_columns(struct rng *rng, enum heed_type type, int64_t columns, int64_t k) {
-    const int64_t unit = type_has_blocks(type) ? TYPE_BLOCK : 1;
+    const int64_t unit = type_block(type);
     struct columns c = {.type = type, .columns = columns, .k = k, .ld = k + unit * rng_range(rng, 0, 2)};
     const int64_t bytes = type_span(type, (columns - 1) * c.ld + k);
     const enum placement placement = any_placement(rng);
@@ -53,7 +53,7 @@ static void must_have_columns(const float *got, const float *want, int64_t rows,
 
 static void check_pack_transposed(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
     const int64_t columns = rng_range(rng, 1, HEED_PANEL),
-                  k = type_has_blocks(type) ? 32 * rng_range(rng, 1, 3) : rng_range(rng, 1, 80);
+                  k = type_has_blocks(type) ? type_block(type) * rng_range(rng, 1, 3) : rng_range(rng, 1, 80);
     struct columns b = new_columns(rng, type, columns, k);
     float *got = new_floats(k * HEED_PANEL), *want = new_floats(k * HEED_PANEL);
     describe("pack_transposed", table->name, "%s, %lld x %lld", type_name(type), (long long)columns, (long long)k);
@@ -88,7 +88,7 @@ struct panel {
 
 static struct panel new_panel(const struct heed_kernels *table, struct rng *rng, enum heed_type type, int64_t k) {
     struct panel panel = {.b = new_columns(rng, type, rng_range(rng, 0, 1) ? HEED_PANEL : rng_range(rng, 1, HEED_PANEL), k),
-                          .packed = buffer_new(HEED_PANEL * type_span(type, k) / 4, any_placement(rng)),
+                          .packed = buffer_new(HEED_PANEL * type_packed_span(type, k) / 4, any_placement(rng)),
                           .floats = new_floats(k * HEED_PANEL)};
     const struct columns *b = &panel.b;
     float *want = new_floats(panel.packed.count);
@@ -184,7 +184,7 @@ static void check_i8_product(const struct heed_kernels *table, const struct heed
 }
 
 static void check_blocks(const struct heed_kernels *table, enum heed_type type, struct rng *rng) {
-    const int64_t k = 32 * rng_range(rng, 1, rng_range(rng, 0, 15) ? 12 : 150);
+    const int64_t k = round_up(32 * rng_range(rng, 1, rng_range(rng, 0, 15) ? 12 : 150), type_block(type));
     struct panel panel = new_panel(table, rng, type, k);
     float *unpacked = new_floats(k * HEED_PANEL);
     describe("unpack_blocks", table->name, "%s, k %lld", type_name(type), (long long)k);
@@ -192,7 +192,7 @@ static void check_blocks(const struct heed_kernels *table, enum heed_type type, 
     must_have_columns(unpacked, panel.floats, k, panel.b.columns);
     check_thin_blocks(table, &panel, true, rng);
     check_thin_blocks(table, &panel, false, rng);
-    for (int packed = 0; packed < 2 && type_has_blocks(type); packed++) {
+    for (int packed = 0; packed < 2 && (type == HEED_Q8_0 || type == HEED_Q4_0); packed++) {
         check_i8_product(table, table->i8, &panel, packed, rng);
         if (heed_kernels_i8(table) != table->i8)
             check_i8_product(table, heed_kernels_i8(table), &panel, packed, rng);
@@ -225,8 +225,8 @@ static void check_thin_transposed(const struct heed_kernels *table, struct rng *
 START_TEST(test_weight_kernels) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("weight kernels", 0);
-    for (int64_t repeat = 0; repeat < test_count(150); repeat++) {
-        const enum heed_type type = weight_types[repeat % 3];
+    for (int64_t repeat = 0; repeat < test_count(240); repeat++) {
+        const enum heed_type type = weight_types[repeat % 6];
         check_pack_transposed(table, type, &rng);
         check_blocks(table, type, &rng);
         check_pack_bytes(table, &rng);
@@ -244,7 +244,7 @@ static void check_edge(const struct heed_kernels *table, enum heed_type type, fl
     for (int j = 0; j < HEED_PANEL; j++) {
         char *block = blocks + type_span(type, j * TYPE_BLOCK);
         memcpy(block, &half, sizeof half);
-        memset(block + 2, type == HEED_Q8_0 ? rest : (8 + rest) * 0x11, (size_t)type_span(type, TYPE_BLOCK) - 2);
+        memset(block + 2, type == HEED_Q8_0 ? rest : (8 + rest) * 0x11, (type == HEED_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES) - 2);
         block[2] = (char)(type == HEED_Q8_0 ? first : (8 + first) | (8 + rest) << 4);
     }
     for (int p = 0; p < TYPE_BLOCK; p++)

@@ -92,7 +92,7 @@ static void make_want(struct layer *layer) {
 }
 
 static void choose_sizes(struct rng *rng, struct heed_linear *r) {
-    const int64_t block = type_has_blocks(r->weights.type) ? TYPE_BLOCK : 1;
+    const int64_t block = type_block(r->weights.type);
     const bool few = rng_range(rng, 0, 1), edges = rng_range(rng, 0, 9) == 0;
     r->rows = edges ? rng_range(rng, 0, 1) : rng_range(rng, 1, few ? 14 : 120);
     r->weights.outputs = edges ? rng_range(rng, 0, 2) : rng_range(rng, 1, 150);
@@ -104,7 +104,7 @@ static struct layer new_layer(struct rng *rng) {
     struct heed_linear *r = &layer.request;
     r->compute = rng_range(rng, 0, 1) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_I8);
     r->activation = (enum heed_activation)rng_range(rng, HEED_IDENTITY, HEED_SILU);
-    r->weights.type = rng_range(rng, 0, 1) ? type_of_factor(rng, r->compute) : (enum heed_type)rng_range(rng, HEED_I8, HEED_Q4_0);
+    r->weights.type = rng_range(rng, 0, 1) ? type_of_factor(rng, r->compute) : (enum heed_type)rng_range(rng, HEED_I8, HEED_Q6_K);
     if (r->compute == HEED_COMPUTE_I8)
         r->weights.type = rng_range(rng, 0, 1) ? HEED_Q8_0 : HEED_Q4_0;
     choose_sizes(rng, r);

@@ -7,15 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+void put_block_scales(char *block, enum heed_type type, float scale) {
+    const uint16_t d = half_of(HEED_F16, type_is_k(type) ? scale / 32 : scale), m = half_of(HEED_F16, scale / 4);
+    memcpy(block + (type == HEED_Q6_K ? Q6_K_BYTES - 2 : 0), &d, sizeof d);
+    if (type == HEED_Q4_K || type == HEED_Q5_K)
+        memcpy(block + 2, &m, sizeof m);
+}
+
 char *new_weights(struct rng *rng, enum heed_type type, int64_t n, bool any_scales) {
     const int64_t bytes = type_span(type, n);
     char *weights = malloc((size_t)bytes + 1);
     for (int64_t i = 0; i < bytes; i++)
         weights[i] = (char)rng_next(rng);
-    for (int64_t i = 0; type_has_blocks(type) && !any_scales && i < n; i += TYPE_BLOCK) {
-        const uint16_t scale = half_of(HEED_F16, (float)rng_range(rng, -1000, 1000) / 8192);
-        memcpy(weights + type_span(type, i), &scale, sizeof scale);
-    }
+    for (int64_t i = 0; type_has_blocks(type) && !any_scales && i < n; i += type_block(type))
+        put_block_scales(weights + type_span(type, i), type, (float)rng_range(rng, -1000, 1000) / 8192);
     return weights;
 }
 

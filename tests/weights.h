@@ -7,6 +7,8 @@
 /* n of them, any bytes.  Scales of blocks are numbers of at most 1/8, or with any_scales, which may be NaN or infinite, any bits.
  */
 char *new_weights(struct rng *rng, enum heed_type type, int64_t n, bool any_scales);
+/* Of a block, and a quarter of it as what is subtracted where there is such; of K formats a part of it, for groups have more. */
+void put_block_scales(char *block, enum heed_type type, float scale);
 /* The same as floats, which hold them exactly; those of HEED_I8 without a scale. */
 float *weights_as_floats(const char *weights, enum heed_type type, int64_t n);
 

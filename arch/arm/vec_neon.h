@@ -135,6 +135,7 @@ INLINE uint32x4_t neon_bytes(const uint8_t *p) {
 INLINE vf neon_less_8(uint32x4_t x) { return vcvtq_f32_s32(vsubq_s32(vreinterpretq_s32_u32(x), vdupq_n_s32(8))); }
 INLINE vf v_load_low4(const uint8_t *p) { return neon_less_8(vandq_u32(neon_bytes(p), vdupq_n_u32(15))); }
 INLINE vf v_load_high4(const uint8_t *p) { return neon_less_8(vshrq_n_u32(neon_bytes(p), 4)); }
+INLINE vi v_load_bytes(const uint8_t *p) { return neon_bytes(p); }
 INLINE vi v_load_int(const uint8_t *p) { return vreinterpretq_u32_u8(vld1q_u8(p)); }
 INLINE vi v_bits(vf x) { return vreinterpretq_u32_f32(x); }
 INLINE vf v_of_bits(vi x) { return vreinterpretq_f32_u32(x); }
@@ -173,6 +174,9 @@ INLINE vi v_dot_u4(vi acc, vi w, vi x) { return v_dot_i8(acc, w, x); }
 INLINE vi v_dot_u4_end(vi acc) { return acc; }
 INLINE vi v_low4(vi x) { return vandq_u32(x, vdupq_n_u32(0x0f0f0f0f)); }
 INLINE vi v_high4(vi x) { return v_low4(vshrq_n_u32(x, 4)); }
+INLINE vi v_bits_of_bytes(vi x, int from, int mask) { return (x >> from) & (0x01010101u * (unsigned)mask); }
+INLINE vi v_above(vi low, vi high, int from) { return low | high << from; }
+INLINE vi v_first_byte_of(vi x, int i) { return x >> 8 * i; }
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf first = vzip1q_f32(*a, *b);

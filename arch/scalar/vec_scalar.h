@@ -114,6 +114,7 @@ INLINE vf v_load_i8(const int8_t *p) { return *p; }
 INLINE vf v_load_i8_n(const int8_t *p, int64_t n) { return n > 0 ? *p : 0; }
 INLINE vf v_load_low4(const uint8_t *p) { return (float)((*p & 15) - 8); }
 INLINE vf v_load_high4(const uint8_t *p) { return (float)((*p >> 4) - 8); }
+INLINE vi v_load_bytes(const uint8_t *p) { return *p; }
 INLINE vi v_load_int(const uint8_t *p) {
     vi x;
     memcpy(&x, p, sizeof x);
@@ -145,6 +146,9 @@ INLINE vi v_dot_u4(vi acc, vi w, vi x) { return v_dot_i8(acc, w, x); }
 INLINE vi v_dot_u4_end(vi acc) { return acc; }
 INLINE vi v_low4(vi x) { return x & 0x0f0f0f0f; }
 INLINE vi v_high4(vi x) { return v_low4(x >> 4); }
+INLINE vi v_bits_of_bytes(vi x, int from, int mask) { return x >> from & 0x01010101u * (unsigned)mask; }
+INLINE vi v_above(vi low, vi high, int from) { return low | high << from; }
+INLINE vi v_first_byte_of(vi x, int i) { return x >> 8 * i; }
 INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }

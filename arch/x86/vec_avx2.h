@@ -150,6 +150,7 @@ INLINE __m256i avx2_bytes(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_lo
 INLINE vf avx2_less_8(__m256i x) { return _mm256_cvtepi32_ps(_mm256_sub_epi32(x, _mm256_set1_epi32(8))); }
 INLINE vf v_load_low4(const uint8_t *p) { return avx2_less_8(_mm256_and_si256(avx2_bytes(p), _mm256_set1_epi32(15))); }
 INLINE vf v_load_high4(const uint8_t *p) { return avx2_less_8(_mm256_srli_epi32(avx2_bytes(p), 4)); }
+INLINE vi v_load_bytes(const uint8_t *p) { return avx2_bytes(p); }
 INLINE vi v_load_int(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 INLINE vi v_bits(vf x) { return _mm256_castps_si256(x); }
 INLINE vf v_of_bits(vi x) { return _mm256_castsi256_ps(x); }
@@ -210,6 +211,12 @@ INLINE vi v_dot_u4(vi acc, vi w, vi x) {
 INLINE vi v_dot_u4_end(vi acc) { return avx2_sum_pairs(acc); }
 INLINE vi v_low4(vi x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
 INLINE vi v_high4(vi x) { return v_low4(_mm256_srli_epi16(x, 4)); }
+typedef uint32_t avx2_lanes __attribute__((vector_size(32)));
+INLINE vi v_bits_of_bytes(vi x, int from, int mask) {
+    return _mm256_and_si256((vi)((avx2_lanes)x >> from), _mm256_set1_epi8((char)mask));
+}
+INLINE vi v_above(vi low, vi high, int from) { return _mm256_or_si256(low, (vi)((avx2_lanes)high << from)); }
+INLINE vi v_first_byte_of(vi x, int i) { return (vi)((avx2_lanes)x >> 8 * i); }
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);

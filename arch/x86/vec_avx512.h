@@ -167,6 +167,7 @@ INLINE vf avx512_less_8(__m512i x) {
 INLINE __m512i avx512_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
 INLINE vf v_load_low4(const uint8_t *p) { return avx512_less_8(avx512_bytes(p)); }
 INLINE vf v_load_high4(const uint8_t *p) { return avx512_less_8(_mm512_srli_epi32(avx512_bytes(p), 4)); }
+INLINE vi v_load_bytes(const uint8_t *p) { return avx512_bytes(p); }
 INLINE vi v_load_int(const uint8_t *p) { return _mm512_loadu_si512(p); }
 INLINE vi v_bits(vf x) { return _mm512_castps_si512(x); }
 INLINE vf v_of_bits(vi x) { return _mm512_castsi512_ps(x); }
@@ -174,11 +175,11 @@ INLINE vf v_bf16(vi x, const int i) {
     return v_of_bits(i ? _mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000)) : _mm512_slli_epi32(x, 16));
 }
 /* As an operator the shift may be by a variable, which compilers without optimisation take a constant argument for. */
+typedef uint32_t avx512_lanes __attribute__((vector_size(64)));
 INLINE vf v_int4(vi x, const int i) {
-    typedef uint32_t lanes __attribute__((vector_size(64)));
     const vf numbers = _mm512_setr_ps(-0x8p24f, -0x7p24f, -0x6p24f, -0x5p24f, -0x4p24f, -0x3p24f, -0x2p24f, -0x1p24f, 0, 0x1p24f,
                                       0x2p24f, 0x3p24f, 0x4p24f, 0x5p24f, 0x6p24f, 0x7p24f);
-    return _mm512_permutexvar_ps((__m512i)((lanes)x >> 4 * i), numbers);
+    return _mm512_permutexvar_ps((vi)((avx512_lanes)x >> 4 * i), numbers);
 }
 /* One operation, where two shifts would be two. */
 INLINE vf v_byte(vi x, const int i) {
@@ -243,6 +244,11 @@ INLINE vi v_dot_u4(vi acc, vi w, vi x) {
 INLINE vi v_dot_u4_end(vi acc) { return avx512_sum_pairs(acc); }
 INLINE vi v_low4(vi x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
 INLINE vi v_high4(vi x) { return v_low4(_mm512_srli_epi16(x, 4)); }
+INLINE vi v_bits_of_bytes(vi x, int from, int mask) {
+    return _mm512_and_si512((vi)((avx512_lanes)x >> from), _mm512_set1_epi8((char)mask));
+}
+INLINE vi v_above(vi low, vi high, int from) { return _mm512_or_si512(low, (vi)((avx512_lanes)high << from)); }
+INLINE vi v_first_byte_of(vi x, int i) { return (vi)((avx512_lanes)x >> 8 * i); }
 /* A power of two, with a byte in the place of its second, which is 0: one operation, where two make a float of the byte alone. */
 INLINE vf avx512_raised(float power, __m512i x, const int i) {
     const int first = i << 8, next = 4 << 8;

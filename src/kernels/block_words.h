@@ -19,12 +19,19 @@ enum {
 /* The bytes of HEED_I8 are words without scales. */
 INLINE int scale_bytes(const enum heed_type type) { return type_has_blocks(type) ? (int)sizeof(uint16_t) : 0; }
 INLINE int block_bytes(const enum heed_type type) { return (int)type_span(type, TYPE_BLOCK); }
+/* Of a panel, for a turn of a column. */
+INLINE int turn_bytes(const enum heed_type type) {
+    return type_is_k(type) ? HEED_PANEL * k_packed_bytes(type) / (K_BLOCK / TURN_DEPTH)
+                           : HEED_PANEL / BLOCK_TURNS * block_bytes(type);
+}
 INLINE int block_words(const enum heed_type type) { return (block_bytes(type) - scale_bytes(type)) / WORD_BYTES; }
 /* Of q4_0 the first half of a block is in the lower halves of all its bytes, the second in the upper ones. */
 INLINE int block_halves(const enum heed_type type) { return type == HEED_Q4_0 ? 2 : 1; }
 /* Of k, what goes through L1 at once.  As it is, from memory, q8_0 in windows of 4 blocks takes 1.2 times as long, q4_0 in windows
  * of 8 takes 1.05 times as long (Zen 3). */
-INLINE int block_window(const enum heed_type type) { return (type == HEED_Q4_0 ? INT4_WINDOW_BLOCKS : WINDOW_BLOCKS) * TYPE_BLOCK; }
+INLINE int block_window(const enum heed_type type) {
+    return type_is_k(type) ? K_BLOCK : (type == HEED_Q4_0 ? INT4_WINDOW_BLOCKS : WINDOW_BLOCKS) * TYPE_BLOCK;
+}
 
 /* Scales, for weights as weight_of_word has them. */
 #define WEIGHT_UNIT 0x1p-24f
@@ -36,7 +43,7 @@ INLINE vf load_scale(const enum heed_type type, const char *block, int j) {
 INLINE vf weight_of_word(const enum heed_type type, vi word, const int half, const int byte) {
     return type == HEED_Q4_0 ? v_int4(word, byte * 2 + half) : v_byte(word, byte);
 }
-/* Row i of a turn, columns from j on. */
+/* Word of row i of a turn, columns from j on. */
 INLINE vi load_word(const char *words, int j, const int i) {
     return v_load_int((const uint8_t *)words + i / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES);
 }
@@ -66,7 +73,7 @@ INLINE void fetch_some_lines(uintptr_t at, int first, int step, int lines) {
  * products that ask for lines too quickly for all of them to be fetched: one row of bytes times q8_0 from memory takes 0.92 to 0.99
  * of the time so, from L2 1.02; two and four rows would take 1.03, q4_0 1.0 to 1.04, one row of floats 1.04 (Zen 5). */
 INLINE void fetch_packed(const enum heed_type type, const bool twice, const char *at, bool once) {
-    const int bytes = HEED_PANEL / BLOCK_TURNS * block_bytes(type);
+    const int bytes = turn_bytes(type);
     const uintptr_t ahead = (uintptr_t)at + BLOCK_AHEAD;
     if (!once || twice)
         fetch_lines(ahead, bytes, true);

@@ -10,7 +10,7 @@ INLINE void pack_columns(const enum heed_type type, const char *src, int64_t ste
     struct block_columns at = block_columns_at(VF_LANES, src, step);
     NO_UNROLL for (; k > 0; k -= TYPE_BLOCK) {
         if (scale_bytes(type) > 0)
-            v_store_half((uint16_t *)(void *)scales, load_column_scales(&at));
+            v_store_half((uint16_t *)(void *)scales, load_column_halves(&at, 0));
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf r[VF_PIECE];
             load_column_words(&at, scale_bytes(type) + word * WORD_BYTES, r);
@@ -50,7 +50,9 @@ INLINE void pack_blocks_of(const enum heed_type type, const char *src, int64_t l
 }
 
 static void pack_blocks(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, void *panel) {
-    if (type == HEED_Q8_0)
+    if (type_is_k(type))
+        pack_k_blocks(src, type, ld, k, columns, panel);
+    else if (type == HEED_Q8_0)
         pack_blocks_of(HEED_Q8_0, src, ld, k, columns, panel);
     else if (type == HEED_Q4_0)
         pack_blocks_of(HEED_Q4_0, src, ld, k, columns, panel);
@@ -76,7 +78,9 @@ INLINE void unpack_blocks_of(const enum heed_type type, const char *packed, int6
 }
 
 static void unpack_blocks(const void *packed, enum heed_type type, int64_t k, float *panel) {
-    if (type == HEED_Q8_0)
+    if (type_is_k(type))
+        unpack_k_blocks(packed, type, k, panel);
+    else if (type == HEED_Q8_0)
         unpack_blocks_of(HEED_Q8_0, packed, k, panel);
     else if (type == HEED_Q4_0)
         unpack_blocks_of(HEED_Q4_0, packed, k, panel);

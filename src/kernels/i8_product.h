@@ -234,7 +234,7 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
                 sums[i] = i8_dot(type, half, sums[i], b, x);
             }
         }
-        const vf d = v_widen_f16(load_column_scales(&at));
+        const vf d = v_widen_f16(load_column_halves(&at, 0));
         const struct i8_end end = i8_end_begin(type, rows, a, product->lda);
         UNROLL for (int i = 0; i < rows; i++) chain[i] = i8_chain(type, chain[i], sums[i], &end, i, d);
         block_columns_advance(VF_LANES, &at, block_bytes(type));

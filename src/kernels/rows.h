@@ -33,8 +33,17 @@ INLINE void add_scaled_of(const enum heed_type type, const void *x, int64_t n, f
         v_store_n(y + i, v_fma(load_at(type, x, i, n - i), by, v_load_n(y + i, n - i)), n - i);
 }
 
+INLINE void add_scaled_k(const enum heed_type type, const char *x, int64_t n, float factor, float *y) {
+    const vf by = v_set1(factor);
+    for (; n > 0; n -= K_BLOCK, x += type_span(type, K_BLOCK), y += K_BLOCK)
+        NO_UNROLL for (int i = 0; i < K_BLOCK; i += VF_LANES) v_store(y + i, v_fma(k_load_elements(type, x, i), by, v_load(y + i)));
+}
+
 static void add_scaled(const void *x, enum heed_type type, int64_t n, float factor, float *y) {
-    WITH_ANY_TYPE(type, add_scaled_of(TYPE, x, n, factor, y));
+    if (type_is_k(type))
+        WITH_K_TYPE(type, add_scaled_k(TYPE, x, n, factor, y));
+    else
+        WITH_ANY_TYPE(type, add_scaled_of(TYPE, x, n, factor, y));
 }
 
 static void fill(float *y, int64_t n, float value) {

@@ -17,46 +17,6 @@ enum {
     BLOCKS_BY_WORDS = FEW_REGISTERS,
     BLOCKS_VECTORS = 8 /* of a tile, at most */
 };
-/* A turn, of a window of columns that are not packed. */
-INLINE int fetched_columns(const enum heed_type type) { return HEED_PANEL / (block_window(type) / TURN_DEPTH); }
-
-/* Some blocks of a panel, all columns. */
-struct blocks_window {
-    int64_t k;
-    const float *a;
-    int64_t lda;
-    const char *packed;
-    const char *next; /* the window to be fetched, of columns `step` bytes apart; NULL: what follows `packed` */
-    int64_t step;
-    float *c;
-    bool continues, fetches, fetch_once;
-};
-
-/* Each line at its last byte of the window: at the first byte, the window before had most of them.  Once: into L1, q4_0 takes 0.98
- * of the time that it takes if it goes into L2, with 1024 elements 0.75, q8_0 as long (Zen 5). */
-INLINE void fetch_columns(const enum heed_type type, uintptr_t at, int64_t step, bool once) {
-    const int bytes = (int)type_span(type, block_window(type));
-    UNROLL for (int column = 0; column < fetched_columns(type); column++)
-        UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
-        const uintptr_t last = (uintptr_t)(line + LINE_BYTES < bytes ? line + LINE_BYTES - 1 : bytes - 1);
-        const void *const byte = (const void *)(at + (uintptr_t)(column * step) + last);
-        if (once)
-            __builtin_prefetch(byte, 0, 3);
-        else
-            __builtin_prefetch(byte, 0, 2);
-    }
-}
-
-/* What the turn that starts at element `turn` of the window fetches. */
-INLINE void fetch_ahead(const enum heed_type type, const struct blocks_window *window, int64_t turn) {
-    if (window->next)
-        fetch_columns(type, (uintptr_t)window->next + (uintptr_t)(turn / TURN_DEPTH * fetched_columns(type) * window->step),
-                      window->step, window->fetch_once);
-    else
-        fetch_packed(type, false, window->packed + turn / TURN_DEPTH * HEED_PANEL / BLOCK_TURNS * block_bytes(type),
-                     window->fetch_once);
-}
-
 /* The scales of a block, or of a half of one, and, times these, what its numbers are raised by. */
 struct blocks_scales {
     vf d[BLOCKS_VECTORS], by[BLOCKS_VECTORS];
@@ -155,6 +115,8 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
  * too, where registers are many: 3 and 4 rows times packed q8_0 from memory take 0.69 and 0.8 of the time with four vectors, q4_0
  * 1.0 and 1.1 (AVX-512, Zen 5). */
 INLINE int blocks_vectors(const enum heed_type type, const int rows) {
+    if (type_is_k(type))
+        return k_vectors(rows);
     if (BLOCKS_BY_WORDS && rows <= 2 && type != HEED_Q4_0)
         return BLOCKS_VECTORS;
     return rows <= (FEW_REGISTERS || type == HEED_Q4_0 ? 2 : 4) ? 4 : 2;
@@ -163,7 +125,9 @@ INLINE int blocks_vectors(const enum heed_type type, const int rows) {
     NOINLINE void name##_##rows(const struct blocks_window *window) {                                                              \
         if (rows <= BLOCKS_ROWS)                                                                                                   \
             for (int j = 0; j < HEED_PANEL; j += blocks_vectors(type, rows) * VF_LANES)                                            \
-                blocks_body(type, raised, rows <= BLOCKS_ROWS ? rows : 1, blocks_vectors(type, rows), window, j);                  \
+                (type_is_k(type)                                                                                                   \
+                     ? k_body(type, rows <= BLOCKS_ROWS ? rows : 1, blocks_vectors(type, rows), window, j)                         \
+                     : blocks_body(type, raised, rows <= BLOCKS_ROWS ? rows : 1, blocks_vectors(type, rows), window, j));          \
     }
 #define BLOCKS_SHAPES(name, type)                                                                                                  \
     BLOCKS_SHAPE(name, type, false, 1)                                                                                             \
@@ -183,18 +147,22 @@ INLINE int blocks_vectors(const enum heed_type type, const int rows) {
 BLOCKS_SHAPES(blocks_q8_0, HEED_Q8_0)
 BLOCKS_SHAPES(blocks_q4_0, HEED_Q4_0)
 BLOCKS_SHAPES(blocks_i8, HEED_I8)
+BLOCKS_SHAPES(blocks_q4_k, HEED_Q4_K)
+BLOCKS_SHAPES(blocks_q5_k, HEED_Q5_K)
+BLOCKS_SHAPES(blocks_q6_k, HEED_Q6_K)
 BLOCKS_SHAPE(raised_q8_0, HEED_Q8_0, true, 1)
 BLOCKS_SHAPE(raised_q4_0, HEED_Q4_0, true, 1)
 
 /* All rows, as evenly as may be; the first ones fetch. */
 static void multiply_window(enum heed_type type, const struct blocks_window *whole, const struct thin_parts *rows) {
-    static void (*const shapes[3][12])(const struct blocks_window *) = {BLOCKS_NAMES(blocks_q8_0), BLOCKS_NAMES(blocks_q4_0),
-                                                                        BLOCKS_NAMES(blocks_i8)};
+    static void (*const shapes[][12])(const struct blocks_window *) = {
+        [HEED_I8] = BLOCKS_NAMES(blocks_i8),     [HEED_Q8_0] = BLOCKS_NAMES(blocks_q8_0), [HEED_Q4_0] = BLOCKS_NAMES(blocks_q4_0),
+        [HEED_Q4_K] = BLOCKS_NAMES(blocks_q4_k), [HEED_Q5_K] = BLOCKS_NAMES(blocks_q5_k), [HEED_Q6_K] = BLOCKS_NAMES(blocks_q6_k)};
     struct blocks_window window = *whole;
     window.fetches = true;
     for (int part = 0; part < rows->count; part++) {
         const int count = thin_part(rows, part);
-        shapes[type == HEED_Q8_0 ? 0 : type == HEED_Q4_0 ? 1 : 2][count - 1](&window);
+        shapes[type][count - 1](&window);
         window.fetches = false;
         window.a += count * window.lda;
         window.c += count * HEED_PANEL;
@@ -215,7 +183,7 @@ static void multiply_blocks(const struct heed_thin_blocks *product, bool raised)
         window.k = min_i64(block_window(type), product->k - start);
         window.a = product->a + start;
         if (product->packed) {
-            window.packed = (const char *)product->packed + HEED_PANEL * type_span(type, start);
+            window.packed = (const char *)product->packed + HEED_PANEL * type_packed_span(type, start);
         } else {
             const char *columns = type_at(type, product->b, start), *const next = product->next ? product->next : columns;
             pack_blocks(columns, type, product->ldb, window.k, product->columns, packed);
@@ -255,7 +223,8 @@ static void thin_blocks(const struct heed_thin_blocks *product) {
         thin_columns(product);
         return;
     }
-    const bool raised = VF_RAISES && product->raises && product->rows == 1 && type_has_blocks(product->type);
+    const bool raised =
+        VF_RAISES && product->raises && product->rows == 1 && type_has_blocks(product->type) && !type_is_k(product->type);
     multiply_blocks(product, raised);
     if (raised && may_differ(product))
         multiply_blocks(product, false);

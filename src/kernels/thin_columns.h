@@ -59,7 +59,7 @@ INLINE void columns_body(const enum heed_type type, const int rows, const int ve
         UNROLL for (int v = 0; v < vectors; v++) {
             const char *first = column + v * VF_LANES * step;
             columns.at[v] = block_columns_at(VF_LANES, first, step);
-            columns.scale[v] = widen_scales(load_column_scales(&columns.at[v]));
+            columns.scale[v] = widen_scales(load_column_halves(&columns.at[v], 0));
         }
         next = fetch_next_columns(false, next, vectors * VF_LANES * block_bytes(type));
         columns_block(type, rows, vectors, chains, &a, &columns);
@@ -93,7 +93,8 @@ COLUMNS_SHAPE(columns_q4_0, HEED_Q4_0, 2)
 
 /* Bytes, whose columns often are a multiple of 4 KB apart, take 1.4 to 1.6 times as long so. */
 INLINE bool takes_columns(const struct heed_thin_blocks *product) {
-    return FEW_REGISTERS && !product->packed && product->rows <= COLUMNS_ROWS && type_has_blocks(product->type);
+    return FEW_REGISTERS && !product->packed && product->rows <= COLUMNS_ROWS &&
+           (product->type == HEED_Q8_0 || product->type == HEED_Q4_0);
 }
 static void thin_columns(const struct heed_thin_blocks *product) {
     static void (*const shapes[2][COLUMNS_ROWS])(const struct heed_thin_blocks *) = {{columns_q8_0_1, columns_q8_0_2},

@@ -84,7 +84,7 @@ static struct heed_input take_view(struct input *in, struct memory *memory, cons
 }
 
 static void take_weights(struct input *in, struct memory *memory, struct heed_weights *w) {
-    const int64_t block = type_has_blocks(w->type) ? TYPE_BLOCK : 1;
+    const int64_t block = type_block(w->type);
     w->stride = w->inputs + block * take_range(in, 0, 3);
     w->data = new_weights(in, memory, "weights", w->type, w->outputs, w->inputs, w->stride);
     if (w->type == HEED_I8)
@@ -111,12 +111,12 @@ void fuzz_linear(struct input *in) {
     struct heed_weights *w = &r.weights;
     w->outputs = take_dimension(in);
     w->inputs = take_dimension(in);
-    w->type = take_chance(in, 2) ? take_type(in) : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0);
-    w->inputs =
-        round_up(is_large(r.rows, w->outputs, w->inputs) ? w->inputs / 8 : w->inputs, type_has_blocks(w->type) ? TYPE_BLOCK : 1);
+    w->type = take_chance(in, 2) ? take_type(in)
+                                 : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K);
+    w->inputs = round_up(is_large(r.rows, w->outputs, w->inputs) ? w->inputs / 8 : w->inputs, type_block(w->type));
     w->outputs = is_large(r.rows, w->outputs, w->inputs) ? w->outputs / 8 : w->outputs;
     r.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX, HEED_COMPUTE_I8);
-    if (r.compute == HEED_COMPUTE_I8 && !type_has_blocks(w->type))
+    if (r.compute == HEED_COMPUTE_I8 && type_block(w->type) != TYPE_BLOCK)
         r.compute = HEED_COMPUTE_F32;
     r.activation = (enum heed_activation)take_range(in, HEED_IDENTITY, HEED_SILU);
     take_weights(in, &memory, w);

@@ -66,9 +66,11 @@ static void *new_bytes(struct input *in, struct memory *memory, const char *name
     struct rng rng = rng_seeded(take(in, 2));
     for (int64_t i = 0; i < units * each; i++)
         data[i] = (unsigned char)rng_next(&rng);
-    for (int64_t i = 0; type_has_blocks(type) && !any_scales && i < units * each; i += type_span(type, TYPE_BLOCK)) {
-        data[i + 1] &= 0xbb; /* from 2^-7 to 1 */
-        data[i + 1] |= 0x20;
+    for (int64_t i = 0; type_has_blocks(type) && !any_scales && i < units * each; i += type_span(type, type_block(type))) {
+        unsigned char *upper = data + i + (type == HEED_Q6_K ? Q6_K_BYTES - 1 : 1);
+        *upper = (unsigned char)((*upper & 0xbb) | 0x20); /* from 2^-7 to 1 */
+        if (type == HEED_Q4_K || type == HEED_Q5_K)
+            upper[2] = (unsigned char)((upper[2] & 0xbb) | 0x20);
     }
     return data;
 }
@@ -172,8 +174,9 @@ void fuzz_gemm(struct input *in) {
     static const float factors[] = {1.0f, 0.0f, -0.5f, 1e20f, 0x1p-130f};
     struct memory memory = {.count = 0};
     struct heed_gemm g = {.m = take_dimension(in), .n = take_dimension(in), .k = take_dimension(in)};
-    g.b_type = take_chance(in, 2) ? take_type(in) : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0);
-    const int64_t block = type_has_blocks(g.b_type) ? TYPE_BLOCK : 1;
+    g.b_type = take_chance(in, 2) ? take_type(in)
+                                  : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K);
+    const int64_t block = type_block(g.b_type);
     g.k = round_up(is_large(g.m, g.n, g.k) ? g.k / 8 : g.k, block);
     g.n = is_large(g.m, g.n, g.k) ? g.n / 8 : g.n;
     g.transpose_a = take_chance(in, 2);
@@ -186,7 +189,7 @@ void fuzz_gemm(struct input *in) {
     g.a_type = take_type(in);
     g.c_type = take_type(in);
     g.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX, HEED_COMPUTE_I8);
-    if (g.compute == HEED_COMPUTE_I8 && block == 1)
+    if (g.compute == HEED_COMPUTE_I8 && block != TYPE_BLOCK)
         g.compute = HEED_COMPUTE_F32;
     g.a = g.transpose_a ? new_typed(in, &memory, "a", g.a_type, g.k, g.m, g.lda)
                         : new_typed(in, &memory, "a", g.a_type, g.m, g.k, g.lda);

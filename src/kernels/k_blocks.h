@@ -1,0 +1,144 @@
+/* Blocks of ggml's K formats as panels of 64 columns, and those as floats.  Contracts in src/kernels.h, pack_blocks and
+ * unpack_blocks; what they look like in k_words.h. */
+#ifndef HEED_KERNELS_K_BLOCKS_H
+#define HEED_KERNELS_K_BLOCKS_H
+
+enum { K_PIECE_WORDS = 8, K_HIGH_WORDS = 16 };
+
+/* Words of all columns from `bytes` on. */
+INLINE void k_load_words(const struct block_columns *at, const int bytes, const int count, vi words[]) {
+    UNROLL for (int first = 0; first < count; first += VF_PIECE) {
+        vf r[VF_PIECE];
+        load_column_words(at, bytes + first * WORD_BYTES, r);
+        UNROLL for (int i = 0; i < VF_PIECE; i++) words[first + i] = v_bits(r[i]);
+    }
+}
+INLINE void k_store_word(char *words, const int word, vi x) { v_store_bits(words + word * WORDS_BYTES, v_of_bits(x)); }
+
+/* Scales and less of groups 0 to 3 are the lower 6 bits of 8 bytes; of groups 4 to 7 they are 4 bits of 4 more, and above them what
+ * those 8 have left. */
+INLINE void k_pack_scales(const enum heed_type type, const struct block_columns *at, char *words) {
+    vi from[4], upper;
+    k_load_words(at, k_scales_at(type), 4, from);
+    if (type == HEED_Q6_K) {
+        UNROLL for (int i = 0; i < K_SCALE_WORDS; i++) k_store_word(words, i, from[i]);
+        return;
+    }
+    UNROLL for (int less = 0; less < 2; less++) {
+        upper = v_bits_of_bytes(from[1 + less], 6, 3);
+        k_store_word(words, 2 * less, v_bits_of_bytes(from[1 + less], 0, 63));
+        k_store_word(words, 2 * less + 1, v_above(v_bits_of_bytes(from[3], 4 * less, 15), upper, 4));
+    }
+}
+
+/* What is above the lower 4 bits of a group. */
+INLINE void k_pack_high(const enum heed_type type, const vi high[K_HIGH_WORDS], int group, char *words) {
+    const int bits = type == HEED_Q6_K ? 2 : 1, from = type == HEED_Q6_K ? group % 4 * 2 : group, mask = (1 << bits) - 1;
+    const int each = K_PIECE_WORDS / k_high_words(type);
+    const vi *source = type == HEED_Q6_K ? high + group / 4 * K_PIECE_WORDS : high;
+    UNROLL for (int word = 0; word < k_high_words(type); word++, source += each) {
+        vi all = v_bits_of_bytes(source[0], from, mask);
+        UNROLL for (int w = 1; w < each; w++) all = v_above(all, v_bits_of_bytes(source[w], from, mask), w * bits);
+        k_store_word(words, word, all);
+    }
+}
+
+/* VF_LANES columns of a block. */
+INLINE void k_pack_block(const enum heed_type type, const struct block_columns *at, char *d, char *scales, char *groups) {
+    vi low[K_PIECE_WORDS], high[K_HIGH_WORDS];
+    v_store_half((uint16_t *)(void *)d, load_column_halves(at, k_d_at(type)));
+    if (type != HEED_Q6_K)
+        v_store_half((uint16_t *)(void *)(d + K_HALVES_BYTES), load_column_halves(at, k_d_at(type) + 2));
+    k_pack_scales(type, at, scales);
+    k_load_words(at, k_high_at(type), k_high_words(type) * K_PIECE_WORDS, high);
+    NO_UNROLL for (int piece = 0; piece < K_GROUPS / 2; piece++) {
+        k_load_words(at, k_low_at(type) + piece * TYPE_BLOCK, K_PIECE_WORDS, low);
+        UNROLL for (int half = 0; half < 2; half++) {
+            const int group = k_group_of(type, piece, half);
+            char *words = groups + group * k_group_bytes(type);
+            UNROLL for (int w = 0; w < K_LOW_WORDS; w++) k_store_word(
+                words, w, v_above(v_bits_of_bytes(low[w], 4 * half, 15), v_bits_of_bytes(low[w + K_LOW_WORDS], 4 * half, 15), 4));
+            if (k_high_words(type) > 0)
+                k_pack_high(type, high, group, words + K_LOW_WORDS * WORDS_BYTES);
+        }
+    }
+}
+
+INLINE void k_pack_columns(const enum heed_type type, const char *src, int64_t step, int64_t k, int j, char *panel) {
+    struct block_columns at = block_columns_at(VF_LANES, src, step);
+    char *d = panel + 2 * j, *words = panel + WORD_BYTES * j;
+    NO_UNROLL for (; k > 0; k -= K_BLOCK, d += k_panel_bytes(type), words += k_panel_bytes(type)) {
+        k_pack_block(type, &at, d, words + K_SCALES_AT, words + K_GROUPS_AT);
+        block_columns_advance(VF_LANES, &at, (int)type_span(type, K_BLOCK));
+    }
+}
+
+/* Zeros where there are no columns, and where q6_K has no m. */
+static void k_clear(enum heed_type type, int64_t k, int columns, char *panel) {
+    const int words = (k_panel_bytes(type) - K_SCALES_AT) / WORDS_BYTES;
+    for (; k > 0; k -= K_BLOCK, panel += k_panel_bytes(type)) {
+        for (int i = 0; i < 2; i++)
+            memset(panel + i * K_HALVES_BYTES + 2 * columns, 0, (size_t)(K_HALVES_BYTES - 2 * columns));
+        if (type == HEED_Q6_K)
+            memset(panel + K_HALVES_BYTES, 0, K_HALVES_BYTES);
+        for (int i = 0; i < words; i++)
+            memset(panel + K_SCALES_AT + i * WORDS_BYTES + WORD_BYTES * columns, 0, (size_t)(WORDS_BYTES - WORD_BYTES * columns));
+    }
+}
+
+/* The last VF_LANES columns again where others leave less; where there are fewer, each for all lanes from its own on. */
+INLINE void pack_k_blocks_of(const enum heed_type type, const char *src, int64_t ld, int64_t k, int columns, char *panel) {
+    const int64_t step = type_span(type, ld);
+    const int wide = columns < VF_LANES ? 1 : VF_LANES;
+    for (int done = 0; done < columns; done += wide) {
+        const int j = smaller(done, columns - wide);
+        k_pack_columns(type, src + j * step, wide == 1 ? 0 : step, k, j, panel);
+    }
+    if (columns < HEED_PANEL || type == HEED_Q6_K)
+        k_clear(type, k, columns, panel);
+}
+
+#define WITH_K_TYPE(type, statement)                                                                                               \
+    do {                                                                                                                           \
+        if ((type) == HEED_Q4_K) {                                                                                                 \
+            const enum heed_type TYPE = HEED_Q4_K;                                                                                 \
+            statement;                                                                                                             \
+        } else if ((type) == HEED_Q5_K) {                                                                                          \
+            const enum heed_type TYPE = HEED_Q5_K;                                                                                 \
+            statement;                                                                                                             \
+        } else {                                                                                                                   \
+            const enum heed_type TYPE = HEED_Q6_K;                                                                                 \
+            statement;                                                                                                             \
+        }                                                                                                                          \
+    } while (0)
+
+static void pack_k_blocks(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, void *panel) {
+    WITH_K_TYPE(type, pack_k_blocks_of(TYPE, src, ld, k, columns, panel));
+}
+
+/* A vector of columns. */
+INLINE void k_unpack_block(const enum heed_type type, const char *block, int j, float *panel) {
+    const char *group = block + K_GROUPS_AT;
+    struct k_scales scales;
+    k_load_block_scales(type, 1, block, j, &scales);
+    NO_UNROLL for (int g = 0; g < K_GROUPS; g++, group += k_group_bytes(type)) UNROLL for (int half = 0; half < 2; half++) {
+        k_load_scales(type, 1, block, j, g, half, &scales);
+        NO_UNROLL for (int turn = 0; turn < K_LOW_WORDS / TURN_WORDS; turn++, panel += TURN_DEPTH * HEED_PANEL) {
+            const struct k_turn words = k_turn_at(type, group, half, turn);
+            UNROLL for (int i = 0; i < TURN_DEPTH; i++)
+                v_store(panel + i * HEED_PANEL + j, k_load_weight(type, &scales, &words, j, 0, half, i));
+        }
+    }
+}
+
+INLINE void unpack_k_blocks_of(const enum heed_type type, const char *packed, int64_t k, float *panel) {
+    for (; k > 0; k -= K_BLOCK, panel += K_BLOCK * HEED_PANEL, packed += k_panel_bytes(type))
+        for (int j = 0; j < HEED_PANEL; j += VF_LANES)
+            k_unpack_block(type, packed, j, panel);
+}
+
+static void unpack_k_blocks(const void *packed, enum heed_type type, int64_t k, float *panel) {
+    WITH_K_TYPE(type, unpack_k_blocks_of(TYPE, packed, k, panel));
+}
+
+#endif

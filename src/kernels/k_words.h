@@ -1,0 +1,118 @@
+/* Weights in ggml's K formats: where a block of 256, and what packing makes of it, has what, and elements as floats.
+ *
+ * As they are, the lower 4 bits of two groups share bytes, in an order of each format's own, what q5_K and q6_K have above lies
+ * apart, and scales of 6 bits are spread over 12 bytes.  A block of a panel of 64 columns is 64 of d, 64 of m, and 4 words of
+ * scales of 64 columns each; then 8 groups of 32 elements, in words of 64 columns each: 4 whose byte i has the lower 4 bits of
+ * element i of the first half, and above them those of the second; for q5_K one, whose bit 8 b + w is the upper bit of element 4 w
+ * + b; for q6_K two, one for each half, whose two bits from 8 b + 2 w on are those of element 4 w + b. */
+#ifndef HEED_KERNELS_K_WORDS_H
+#define HEED_KERNELS_K_WORDS_H
+
+enum {
+    K_GROUPS = K_BLOCK / TYPE_BLOCK,
+    K_LOW_WORDS = TYPE_BLOCK / 2 / WORD_BYTES,
+    K_SCALE_WORDS = 4,
+    K_HALVES_BYTES = HEED_PANEL * 2, /* of d or m of all columns */
+    K_SCALES_AT = 2 * K_HALVES_BYTES,
+    K_GROUPS_AT = K_SCALES_AT + K_SCALE_WORDS * WORDS_BYTES
+};
+INLINE int k_high_words(const enum heed_type type) { return type == HEED_Q6_K ? 2 : type == HEED_Q5_K ? 1 : 0; }
+INLINE int k_group_bytes(const enum heed_type type) { return (K_LOW_WORDS + k_high_words(type)) * WORDS_BYTES; }
+INLINE int k_panel_bytes(const enum heed_type type) { return HEED_PANEL * k_packed_bytes(type); }
+
+/* In a block as it is, in bytes: d, which m follows; 16 with the scales; the lower 4 bits; what is above them. */
+INLINE int k_d_at(const enum heed_type type) { return type == HEED_Q6_K ? Q6_K_BYTES - 2 : 0; }
+INLINE int k_scales_at(const enum heed_type type) { return type == HEED_Q6_K ? Q6_K_BYTES - 18 : 0; }
+INLINE int k_low_at(const enum heed_type type) { return type == HEED_Q6_K ? 0 : (int)type_span(type, K_BLOCK) - K_BLOCK / 2; }
+INLINE int k_high_at(const enum heed_type type) { return type == HEED_Q6_K ? K_BLOCK / 2 : 16; }
+
+/* Of 32 bytes with lower bits, there being 4 such pieces: which group has the lower, or upper, halves of bytes.  q6_K has groups 0
+ * and 2 in the first, 1 and 3 in the second. */
+INLINE int k_group_of(const enum heed_type type, int piece, int half) {
+    return type == HEED_Q6_K ? piece / 2 * 4 + piece % 2 + 2 * half : 2 * piece + half;
+}
+
+/* What the numbers of a half of a group are multiplied by, and what is subtracted then, of some vectors of columns. */
+enum { K_VECTORS = 4 };
+struct k_scales {
+    vf d[K_VECTORS], m[K_VECTORS]; /* of the block: d in units of scales and numbers */
+    vf by[K_VECTORS], less[K_VECTORS];
+};
+#define K_UNIT (WEIGHT_UNIT * WEIGHT_UNIT) /* numbers and scales are bytes as v_byte has them */
+INLINE void k_load_block_scales(const enum heed_type type, const int vectors, const char *block, int j, struct k_scales *scales) {
+    const uint16_t *d = (const uint16_t *)(const void *)block + j, *m = d + HEED_PANEL;
+    UNROLL for (int v = 0; v < vectors; v++) {
+        scales->d[v] = v_mul(v_widen_f16(v_load_half(d + v * VF_LANES)), v_set1(K_UNIT));
+        if (type != HEED_Q6_K)
+            scales->m[v] = v_mul(v_widen_f16(v_load_half(m + v * VF_LANES)), v_set1(WEIGHT_UNIT));
+    }
+}
+INLINE vf k_scale_byte(const char *block, int index, int j) {
+    const char *word = block + K_SCALES_AT + index / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES;
+    return v_byte(v_first_byte_of(v_load_int((const uint8_t *)word), index % WORD_BYTES), 0);
+}
+/* Of q6_K numbers are 32 too large, and either half has its scale. */
+INLINE void k_load_scales(const enum heed_type type, const int vectors, const char *block, int j, int group, const int half,
+                          struct k_scales *scales) {
+    if (type != HEED_Q6_K && half == 1)
+        return;
+    UNROLL for (int v = 0; v < vectors; v++) {
+        const int column = j + v * VF_LANES, index = type == HEED_Q6_K ? 2 * group + half : group;
+        scales->by[v] = v_mul(scales->d[v], k_scale_byte(block, index, column));
+        scales->less[v] = type == HEED_Q6_K ? v_mul(scales->by[v], v_set1(32 / WEIGHT_UNIT))
+                                            : v_mul(scales->m[v], k_scale_byte(block, K_GROUPS + index, column));
+    }
+}
+
+/* A turn of a half of a group: its words, and those above them. */
+struct k_turn {
+    const char *low, *high;
+    int place; /* of words in their half: 0 or 2 */
+};
+INLINE struct k_turn k_turn_at(const enum heed_type type, const char *group, const int half, int turn) {
+    return (struct k_turn){.low = group + turn * TURN_WORDS * WORDS_BYTES,
+                           .high = group + (K_LOW_WORDS + (type == HEED_Q6_K ? half : 0)) * WORDS_BYTES,
+                           .place = turn * TURN_WORDS};
+}
+/* The numbers of elements 4 w to 4 w + 3 of a turn, without sign, in bytes. */
+INLINE vi k_load_numbers(const enum heed_type type, const struct k_turn *turn, int j, const int half, const int w) {
+    const vi word = load_word(turn->low, j, w * WORD_BYTES), low = half ? v_high4(word) : v_low4(word);
+    if (type == HEED_Q4_K)
+        return low;
+    const vi high = v_load_int((const uint8_t *)turn->high + j * WORD_BYTES);
+    return v_above(low,
+                   type == HEED_Q5_K ? v_bits_of_bytes(high, turn->place + w + K_LOW_WORDS * half, 1)
+                                     : v_bits_of_bytes(high, 2 * (turn->place + w), 3),
+                   4);
+}
+/* Element i of a turn, of vector v: of the numbers of a word compilers make all four at once. */
+INLINE vf k_load_weight(const enum heed_type type, const struct k_scales *scales, const struct k_turn *turn, int j, const int v,
+                        const int half, const int i) {
+    const vf number = v_byte(k_load_numbers(type, turn, j + v * VF_LANES, half, i / WORD_BYTES), i % WORD_BYTES);
+    return v_fma(number, scales->by[v], v_negate(scales->less[v]));
+}
+
+/* Elements of a block as it is, from `at` on, a vector of them. */
+INLINE vf k_load_elements(const enum heed_type type, const char *block, int at) {
+    const int group = at / TYPE_BLOCK, in_group = at % TYPE_BLOCK;
+    const int piece = type == HEED_Q6_K ? group / 4 * 2 + group % 2 : group / 2,
+              half = type == HEED_Q6_K ? group % 4 / 2 : group % 2;
+    const uint8_t *bytes = (const uint8_t *)block, *scales = bytes + k_scales_at(type);
+    const vi low = v_bits_of_bytes(v_load_bytes(bytes + k_low_at(type) + piece * TYPE_BLOCK + in_group), 4 * half, 15);
+    const uint8_t *above = bytes + k_high_at(type) + in_group;
+    uint16_t d, m;
+    memcpy(&d, block + k_d_at(type), sizeof d);
+    if (type == HEED_Q6_K) {
+        const vi high = v_bits_of_bytes(v_load_bytes(above + group / 4 * TYPE_BLOCK), group % 4 * 2, 3);
+        const float by = v_f16_1(d) * (float)(int8_t)scales[at / 16];
+        return v_fma(v_float_of_int(v_above(low, high, 4)), v_set1(by), v_set1(-32.0f * by));
+    }
+    memcpy(&m, block + 2, sizeof m);
+    scales += 4;
+    const int i = group % 4, scale = group < 4 ? scales[i] & 63 : (scales[8 + i] & 15) | scales[i] >> 6 << 4,
+              less = group < 4 ? scales[4 + i] & 63 : scales[8 + i] >> 4 | scales[4 + i] >> 6 << 4;
+    const vi numbers = type == HEED_Q4_K ? low : v_above(low, v_bits_of_bytes(v_load_bytes(above), group, 1), 4);
+    return v_fma(v_float_of_int(numbers), v_set1(v_f16_1(d) * (float)scale), v_set1(-(v_f16_1(m) * (float)less)));
+}
+
+#endif
