@@ -50,8 +50,8 @@ static enum heed_status check_types(const struct heed_gemm *request, const struc
         return HEED_INVALID_ARGUMENT;
     if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_I8) || check_b_type(request, names))
         return HEED_INVALID_ARGUMENT;
-    if (request->compute == HEED_COMPUTE_I8 && request->b_type != HEED_Q8_0 && request->b_type != HEED_Q4_0)
-        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %s, must be q8_0 or q4_0 with compute HEED_COMPUTE_I8", names->b_type,
+    if (request->compute == HEED_COMPUTE_I8 && !type_has_blocks(request->b_type))
+        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %s, must be one with blocks with compute HEED_COMPUTE_I8", names->b_type,
                          type_name(request->b_type));
     return HEED_OK;
 }

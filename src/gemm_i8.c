@@ -43,8 +43,9 @@ static void plan_workspace(struct i8_run *run) {
     run->scratch_at = rows * HEED_PANEL; /* first for load_strip, then for products */
     run->panel_at = run->scratch_at +
                     max_i64(request->transpose_a ? LOAD_ROWS * HEED_PANEL : 0, workspace_round(scratch / (int64_t)sizeof(float)));
-    const int64_t block_floats = HEED_PANEL * type_span(request->b_type, TYPE_BLOCK) / (int64_t)sizeof(float);
-    run->worker_floats = workspace_round(run->panel_at + (run->packs ? workspace_product(run->blocks, block_floats) : 0));
+    const int block = type_block(request->b_type);
+    const int64_t block_floats = HEED_PANEL * type_packed_span(request->b_type, block) / (int64_t)sizeof(float);
+    run->worker_floats = workspace_round(run->panel_at + (run->packs ? workspace_product(request->k / block, block_floats) : 0));
 }
 
 struct i8_run heed_gemm_i8_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,

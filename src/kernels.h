@@ -237,6 +237,7 @@ struct heed_i8_block {
     int8_t q[TYPE_BLOCK];
     float scale;
     int32_t minus_8; /* -8 times the sum of q: integers of q4_0 are stored 8 too large, and some kernels raise those of q8_0 */
+    int32_t minus_8_of_first; /* the same of its first half: groups of q6_K are 16 */
 };
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns;

@@ -19,7 +19,8 @@ float i8_round_block(const float *x, int64_t step, int q[TYPE_BLOCK]) {
     return scale;
 }
 
-float i8_weight_block(enum heed_type type, const char *block, int w[TYPE_BLOCK]) {
+/* The integers of a block of weights, and its scale. */
+static float weight_block(enum heed_type type, const char *block, int w[TYPE_BLOCK]) {
     uint16_t half;
     memcpy(&half, block, sizeof half);
     for (int p = 0; p < TYPE_BLOCK; p++) {
@@ -29,15 +30,39 @@ float i8_weight_block(enum heed_type type, const char *block, int w[TYPE_BLOCK])
     return (float)ref_widen_f16(half);
 }
 
+/* Products from p to `end`, of integers with integers. */
+static float sum_of(const int *q, const int *w, int p, int end) {
+    int sum = 0;
+    for (; p < end; p++)
+        sum += q[p] * w[p];
+    return (float)sum;
+}
+
+static float take_k_group(float chain, const int *q, float scale, enum heed_type type, const char *column, int64_t index) {
+    static const int ones[TYPE_BLOCK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                         1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    struct ref_k_group group;
+    ref_load_k_group(column, type, index, &group);
+    if (type == HEED_Q6_K) {
+        for (int half = 0; half < 2; half++)
+            chain = fmaf(sum_of(q, group.q, half * 16, half * 16 + 16), scale * (float)group.scale[half], chain);
+        return chain;
+    }
+    chain = fmaf(sum_of(q, group.q, 0, TYPE_BLOCK), scale * (float)group.scale[0], chain);
+    return fmaf(scale * (0.0f - sum_of(q, ones, 0, TYPE_BLOCK)), (float)group.less, chain);
+}
+
 float i8_chain(const float *row, int64_t step, enum heed_type type, const char *column, int64_t blocks) {
     float chain = 0;
     for (int64_t block = 0; block < blocks; block++) {
-        int q[TYPE_BLOCK], w[TYPE_BLOCK], sum = 0;
+        int q[TYPE_BLOCK], w[TYPE_BLOCK];
         const float scale = i8_round_block(row + block * TYPE_BLOCK * step, step, q);
-        const float d = i8_weight_block(type, column + type_span(type, block * TYPE_BLOCK), w);
-        for (int p = 0; p < TYPE_BLOCK; p++)
-            sum += q[p] * w[p];
-        chain = fmaf((float)sum, scale * d, chain);
+        if (type_is_k(type)) {
+            chain = take_k_group(chain, q, scale, type, column, block);
+            continue;
+        }
+        const float d = weight_block(type, column + type_span(type, block * TYPE_BLOCK), w);
+        chain = fmaf(sum_of(q, w, 0, TYPE_BLOCK), scale * d, chain);
     }
     return chain;
 }

@@ -9,8 +9,6 @@
 
 /* TYPE_BLOCK numbers, `step` apart, as integers and the scale that is returned: NaN, and integers of 0, where one is not finite. */
 float i8_round_block(const float *x, int64_t step, int q[TYPE_BLOCK]);
-/* The integers of a block of weights, and its scale. */
-float i8_weight_block(enum heed_type type, const char *block, int w[TYPE_BLOCK]);
 /* The chain of one element of c: `blocks` blocks of a row, its elements `step` apart, times those of a column. */
 float i8_chain(const float *row, int64_t step, enum heed_type type, const char *column, int64_t blocks);
 

@@ -156,7 +156,7 @@ static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute
 
 static enum heed_type type_of_b(struct rng *rng, enum heed_compute compute) {
     if (compute == HEED_COMPUTE_I8)
-        return rng_range(rng, 0, 1) ? HEED_Q8_0 : HEED_Q4_0;
+        return weight_types[rng_range(rng, 1, 5)];
     return rng_range(rng, 0, 1) ? type_of_product(rng, compute) : weight_types[rng_range(rng, 0, 5)];
 }
 

@@ -143,14 +143,15 @@ static struct heed_i8_block *new_i8_rows(const struct heed_kernels *table, const
     for (int64_t i = 0; i < rows; i++)
         table->i8_row(a + i * apart, HEED_F32, k / TYPE_BLOCK, blocks + i * k / TYPE_BLOCK);
     for (int64_t i = 0; i < rows * k / TYPE_BLOCK; i++) {
-        int q[TYPE_BLOCK], sum = 0;
+        int q[TYPE_BLOCK], sum = 0, first = 0;
         const float scale = i8_round_block(a + i * TYPE_BLOCK / k * apart + i * TYPE_BLOCK % k, 1, q);
         must(compare(ANY_NAN, &blocks[i].scale, &scale, 1, 1));
         for (int p = 0; p < TYPE_BLOCK; p++) {
             must(blocks[i].q[p] != q[p] ? "another integer" : NULL);
             sum += q[p];
+            first += p < TYPE_BLOCK / 2 ? q[p] : 0;
         }
-        must(blocks[i].minus_8 != -8 * sum ? "another sum" : NULL);
+        must(blocks[i].minus_8 != -8 * sum || blocks[i].minus_8_of_first != -8 * first ? "another sum" : NULL);
     }
     return blocks;
 }
@@ -192,7 +193,7 @@ static void check_blocks(const struct heed_kernels *table, enum heed_type type, 
     must_have_columns(unpacked, panel.floats, k, panel.b.columns);
     check_thin_blocks(table, &panel, true, rng);
     check_thin_blocks(table, &panel, false, rng);
-    for (int packed = 0; packed < 2 && (type == HEED_Q8_0 || type == HEED_Q4_0); packed++) {
+    for (int packed = 0; packed < 2 && type_has_blocks(type); packed++) {
         check_i8_product(table, table->i8, &panel, packed, rng);
         if (heed_kernels_i8(table) != table->i8)
             check_i8_product(table, heed_kernels_i8(table), &panel, packed, rng);

@@ -106,7 +106,7 @@ static struct layer new_layer(struct rng *rng) {
     r->activation = (enum heed_activation)rng_range(rng, HEED_IDENTITY, HEED_SILU);
     r->weights.type = rng_range(rng, 0, 1) ? type_of_factor(rng, r->compute) : (enum heed_type)rng_range(rng, HEED_I8, HEED_Q6_K);
     if (r->compute == HEED_COMPUTE_I8)
-        r->weights.type = rng_range(rng, 0, 1) ? HEED_Q8_0 : HEED_Q4_0;
+        r->weights.type = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q6_K);
     choose_sizes(rng, r);
     make_weights(rng, &layer);
     for (int view = 0; view < VIEWS; view++) {

@@ -21,6 +21,8 @@ INLINE vi dotprod_end(vi acc) { return acc; }
 #include "kernels/tile.h"
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
+#include "kernels/k_words.h"
+#include "kernels/k_pack.h"
 #include "kernels/i8_product.h"
 
 extern const struct heed_i8_kernels heed_i8_dotprod;

@@ -158,7 +158,7 @@ static void multiply(const struct heed_i8_product *product) {
 /* Of so many, those in whole registers; the others are as quick by vpdpbusd. */
 static int tile_rows(enum heed_type type, int rows) {
     const int whole = rows / REGISTER * REGISTER;
-    return whole < (type == HEED_Q4_0 ? LEAST_ROWS_Q4_0 : REGISTER) ? 0 : whole;
+    return type_is_k(type) || whole < (type == HEED_Q4_0 ? LEAST_ROWS_Q4_0 : REGISTER) ? 0 : whole;
 }
 
 static int64_t scratch_bytes(enum heed_type type, int rows) {

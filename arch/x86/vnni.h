@@ -18,6 +18,8 @@ INLINE vi vnni_end(vi acc) { return acc; }
 #include "kernels/tile.h"
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
+#include "kernels/k_words.h"
+#include "kernels/k_pack.h"
 #include "kernels/i8_product.h"
 
 #endif

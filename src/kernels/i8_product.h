@@ -162,6 +162,8 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
     }
 }
 
+#include "kernels/i8_k_blocks.h"
+
 INLINE int i8_vectors(const int rows) {
     const int vectors = I8_SUMS / (rows == 3 ? 4 : rows);
     return vectors < I8_PANEL ? vectors : I8_PANEL;
@@ -169,11 +171,19 @@ INLINE int i8_vectors(const int rows) {
 #define I8_SHAPE(name, type, rows)                                                                                                 \
     NOINLINE void name##_##rows(const struct i8_window *window) {                                                                  \
         for (int j = 0; j < HEED_PANEL; j += i8_vectors(rows) * VF_LANES)                                                          \
-            i8_body(type, rows, i8_vectors(rows), window, j);                                                                      \
+            if (type_is_k(type))                                                                                                   \
+                i8_k_body(type, rows, i8_vectors(rows), window, j);                                                                \
+            else                                                                                                                   \
+                i8_body(type, rows, i8_vectors(rows), window, j);                                                                  \
     }
 #define I8_SHAPES(name, type) I8_SHAPE(name, type, 1) I8_SHAPE(name, type, 2) I8_SHAPE(name, type, 3) I8_SHAPE(name, type, 4)
 I8_SHAPES(i8_q8_0, HEED_Q8_0)
 I8_SHAPES(i8_q4_0, HEED_Q4_0)
+I8_SHAPES(i8_q4_k, HEED_Q4_K)
+I8_SHAPES(i8_q5_k, HEED_Q5_K)
+I8_SHAPES(i8_q6_k, HEED_Q6_K)
+#define I8_NAMES(name)                                                                                                             \
+    { name##_1, name##_2, name##_3, name##_4 }
 
 /* The first of the parts that so many rows are cut into, as evenly as may be. */
 INLINE int i8_part(int rows, const int most) {
@@ -183,15 +193,18 @@ INLINE int i8_part(int rows, const int most) {
 
 /* All rows; the first ones fetch. */
 static void i8_multiply_window(enum heed_type type, const struct i8_window *whole, int rows) {
-    static void (*const shapes[2][I8_ROWS])(const struct i8_window *) = {{i8_q8_0_1, i8_q8_0_2, i8_q8_0_3, i8_q8_0_4},
-                                                                         {i8_q4_0_1, i8_q4_0_2, i8_q4_0_3, i8_q4_0_4}};
+    static void (*const shapes[][I8_ROWS])(const struct i8_window *) = {[HEED_Q8_0] = I8_NAMES(i8_q8_0),
+                                                                        [HEED_Q4_0] = I8_NAMES(i8_q4_0),
+                                                                        [HEED_Q4_K] = I8_NAMES(i8_q4_k),
+                                                                        [HEED_Q5_K] = I8_NAMES(i8_q5_k),
+                                                                        [HEED_Q6_K] = I8_NAMES(i8_q6_k)};
     struct i8_window window = *whole;
     window.fetches = true;
-    window.lines = window.next ? HEED_PANEL * block_bytes(type) / LINE_BYTES : 0;
+    window.lines = window.next ? (BLOCK_TURNS * turn_bytes(type) + LINE_BYTES - 1) / LINE_BYTES : 0;
     window.tiles = (rows + I8_ROWS - 1) / I8_ROWS;
     for (int count; rows > 0; rows -= count) {
         count = i8_part(rows, I8_ROWS);
-        shapes[type == HEED_Q4_0][count - 1](&window);
+        shapes[type][count - 1](&window);
         window.fetches = false;
         window.tile++;
         window.a += count * window.lda;
@@ -206,8 +219,8 @@ static void i8_panel(const struct heed_i8_product *product) {
     for (int64_t start = 0; start < product->k; start += block_window(type)) {
         window.k = min_i64(block_window(type), product->k - start);
         window.a = product->a + start / TYPE_BLOCK;
-        window.packed = (const char *)product->packed + HEED_PANEL * type_span(type, start);
-        window.next = product->next ? (uintptr_t)product->next + (uintptr_t)(HEED_PANEL * type_span(type, start)) : 0;
+        window.packed = (const char *)product->packed + HEED_PANEL * type_packed_span(type, start);
+        window.next = product->next ? (uintptr_t)product->next + (uintptr_t)(HEED_PANEL * type_packed_span(type, start)) : 0;
         i8_multiply_window(type, &window, product->rows);
     }
 }
@@ -290,11 +303,30 @@ static void i8_columns(const struct heed_i8_product *whole) {
     }
 }
 
+/* Blocks of K formats become a panel, one of each column at a time, whose next ones are fetched. */
+static void i8_k_columns(const struct heed_i8_product *product) {
+    const enum heed_type type = product->type;
+    const int64_t step = type_span(type, product->ldb);
+    char panel[HEED_PANEL * (Q6_K_BYTES + 2)] __attribute__((aligned(64)));
+    struct i8_window window = {.k = K_BLOCK, .packed = panel, .lda = product->lda, .c = product->c};
+    memset(product->c, 0, (size_t)(product->rows * HEED_PANEL) * sizeof *product->c);
+    for (int64_t start = 0; start < product->k; start += K_BLOCK) {
+        const char *columns = type_at(type, product->b, start);
+        window.a = product->a + start / TYPE_BLOCK;
+        pack_k_blocks(columns, type, product->ldb, K_BLOCK, product->columns, panel);
+        for (int column = 0; column < HEED_PANEL; column++)
+            fetch_lines((uintptr_t)columns + (uintptr_t)(column * step + type_span(type, K_BLOCK)), Q6_K_BYTES, true);
+        i8_multiply_window(type, &window, product->rows);
+    }
+}
+
 /* Packed, b is read as it lies; else some columns at a time, along k, for prefetchers follow few streams: one row times 4096 x 4096
  * of q8_0 takes 0.65 of the time that windows of all columns through L1 take (Zen 3). */
 static void i8_product(const struct heed_i8_product *product) {
     if (product->packed)
         i8_panel(product);
+    else if (type_is_k(product->type))
+        i8_k_columns(product);
     else
         i8_columns(product);
 }

@@ -16,19 +16,21 @@ INLINE float i8_size(const vf x[I8_BLOCK_VECTORS]) {
 INLINE void i8_block(const vf x[I8_BLOCK_VECTORS], struct heed_i8_block *y) {
     const float least = 0x1p-126f, scale = i8_size(x) / 127.0f; /* below `least` 1 / scale may be infinite */
     const vf whole = v_set1(0x1.8p23f);
-    vf sum = v_zero();
+    vf sum[2] = {v_zero(), v_zero()}; /* of either half */
     y->scale = scale < least ? least : scale;
     if (scale != scale) {
         memset(y->q, 0, sizeof y->q);
-        y->minus_8 = 0;
+        y->minus_8 = y->minus_8_of_first = 0;
         return;
     }
     UNROLL for (int v = 0; v < I8_BLOCK_VECTORS; v++) {
         const vf q = v_mul(x[v], v_set1(1.0f / y->scale));
         v_store_i8(y->q + v * VF_LANES, q);
-        sum = v_add(sum, v_sub(v_add(q, whole), whole));
+        vf *of_half = &sum[v >= I8_BLOCK_VECTORS / 2];
+        *of_half = v_add(*of_half, v_sub(v_add(q, whole), whole));
     }
-    y->minus_8 = -8 * (int32_t)v_sum(sum);
+    y->minus_8_of_first = -8 * (int32_t)v_sum(sum[0]);
+    y->minus_8 = y->minus_8_of_first - 8 * (int32_t)v_sum(sum[1]);
 }
 
 INLINE void i8_row_of(const enum heed_type type, const void *x, int64_t blocks, struct heed_i8_block *y) {

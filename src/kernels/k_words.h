@@ -33,16 +33,17 @@ INLINE int k_group_of(const enum heed_type type, int piece, int half) {
 }
 
 /* What the numbers of a half of a group are multiplied by, and what is subtracted then, of some vectors of columns. */
-enum { K_VECTORS = 4 };
+enum { K_VECTORS = 16 /* at most */ };
 struct k_scales {
-    vf d[K_VECTORS], m[K_VECTORS]; /* of the block: d in units of scales and numbers */
+    vf d[K_VECTORS], m[K_VECTORS]; /* of the block, in units of scales; d in those of numbers, too */
     vf by[K_VECTORS], less[K_VECTORS];
 };
-#define K_UNIT (WEIGHT_UNIT * WEIGHT_UNIT) /* numbers and scales are bytes as v_byte has them */
-INLINE void k_load_block_scales(const enum heed_type type, const int vectors, const char *block, int j, struct k_scales *scales) {
+/* Scales are bytes as v_byte has them; unit: what numbers are multiples of. */
+INLINE void k_load_block_scales(const enum heed_type type, const int vectors, const float unit, const char *block, int j,
+                                struct k_scales *scales) {
     const uint16_t *d = (const uint16_t *)(const void *)block + j, *m = d + HEED_PANEL;
     UNROLL for (int v = 0; v < vectors; v++) {
-        scales->d[v] = v_mul(v_widen_f16(v_load_half(d + v * VF_LANES)), v_set1(K_UNIT));
+        scales->d[v] = v_mul(v_widen_f16(v_load_half(d + v * VF_LANES)), v_set1(unit * WEIGHT_UNIT));
         if (type != HEED_Q6_K)
             scales->m[v] = v_mul(v_widen_f16(v_load_half(m + v * VF_LANES)), v_set1(WEIGHT_UNIT));
     }

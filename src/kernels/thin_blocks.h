@@ -123,11 +123,12 @@ INLINE int blocks_vectors(const enum heed_type type, const int rows) {
 }
 #define BLOCKS_SHAPE(name, type, raised, rows)                                                                                     \
     NOINLINE void name##_##rows(const struct blocks_window *window) {                                                              \
-        if (rows <= BLOCKS_ROWS)                                                                                                   \
-            for (int j = 0; j < HEED_PANEL; j += blocks_vectors(type, rows) * VF_LANES)                                            \
-                (type_is_k(type)                                                                                                   \
-                     ? k_body(type, rows <= BLOCKS_ROWS ? rows : 1, blocks_vectors(type, rows), window, j)                         \
-                     : blocks_body(type, raised, rows <= BLOCKS_ROWS ? rows : 1, blocks_vectors(type, rows), window, j));          \
+        const int count = rows <= BLOCKS_ROWS ? rows : 1, vectors = blocks_vectors(type, count);                                   \
+        for (int j = 0; rows <= BLOCKS_ROWS && j < HEED_PANEL; j += vectors * VF_LANES)                                            \
+            if (type_is_k(type))                                                                                                   \
+                k_body(type, count, vectors, window, j);                                                                           \
+            else                                                                                                                   \
+                blocks_body(type, raised, count, vectors, window, j);                                                              \
     }
 #define BLOCKS_SHAPES(name, type)                                                                                                  \
     BLOCKS_SHAPE(name, type, false, 1)                                                                                             \

@@ -2,8 +2,8 @@
 #ifndef HEED_KERNELS_THIN_K_BLOCKS_H
 #define HEED_KERNELS_THIN_K_BLOCKS_H
 
-/* Of a tile. */
-INLINE int k_vectors(const int rows) { return rows <= 2 && !FEW_REGISTERS ? K_VECTORS : 2; }
+/* Of a tile, as blocks_vectors has them. */
+INLINE int k_vectors(const int rows) { return rows <= 2 && !FEW_REGISTERS ? 4 : 2; }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for the elements p of a turn. */
 INLINE void k_turn(const enum heed_type type, const int rows, const int vectors, vf acc[][K_VECTORS],
@@ -24,7 +24,7 @@ INLINE void k_block(const enum heed_type type, const int rows, const int vectors
                     const struct blocks_window *window, const char *block, int64_t p, int j) {
     const char *group = block + K_GROUPS_AT;
     struct k_scales scales;
-    k_load_block_scales(type, vectors, block, j, &scales);
+    k_load_block_scales(type, vectors, WEIGHT_UNIT, block, j, &scales);
     NO_UNROLL for (int g = 0; g < K_GROUPS; g++, group += k_group_bytes(type)) UNROLL for (int half = 0; half < 2; half++) {
         k_load_scales(type, vectors, block, j, g, half, &scales);
         NO_UNROLL for (int turn = 0; turn < K_LOW_WORDS / TURN_WORDS; turn++, p += TURN_DEPTH) {

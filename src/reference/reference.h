@@ -16,6 +16,13 @@ double ref_widen_f16(uint16_t x);
 uint16_t ref_round_bf16(double x);
 uint16_t ref_round_f16(double x);
 
+/* Of an array of one of ggml's K formats, group `index` of 32: its integers, the scales of its halves, and what is subtracted. */
+struct ref_k_group {
+    int q[32];
+    double scale[2], less;
+};
+void ref_load_k_group(const void *data, enum heed_type type, int64_t index, struct ref_k_group *group);
+
 /* Element `index` of an array of the type. */
 double ref_element(const void *data, enum heed_type type, int64_t index);
 

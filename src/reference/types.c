@@ -48,36 +48,55 @@ static double block_element(const unsigned char *data, enum heed_type type, int6
     return scale * ((i < 16 ? quarter % 16 : quarter / 16) - 8);
 }
 
-/* Blocks of 256 of ggml's K formats: element i of group g.  Those of 8 groups have scales of 6 bits, the upper 2 bits of the last
- * four apart; which 4 bits of which byte are an element's differs. */
-static double k_element(int q, double scale, double less) { return (float)(scale * q - less); }
-
-static double eight_groups_element(const unsigned char *block, enum heed_type type, int g, int i) {
+/* Of 8 groups with scales of 6 bits, the upper 2 bits of the last four are apart. */
+static void load_group(const unsigned char *block, enum heed_type type, int g, struct ref_k_group *group) {
     const double d = ref_widen_f16((uint16_t)(block[0] | block[1] << 8)), m = ref_widen_f16((uint16_t)(block[2] | block[3] << 8));
     const unsigned char *scales = block + 4, *high = block + 16, *low = block + (type == HEED_Q5_K ? 48 : 16);
     const int scale = g < 4 ? scales[g] % 64 : scales[g + 4] % 16 + scales[g - 4] / 64 * 16;
     const int less = g < 4 ? scales[g + 4] % 64 : scales[g + 4] / 16 + scales[g] / 64 * 16;
-    const int byte = low[g / 2 * 32 + i], q = g % 2 ? byte / 16 : byte % 16;
-    return k_element(q + (type == HEED_Q5_K ? (high[i] >> g & 1) * 16 : 0), d * scale, m * less);
+    for (int i = 0; i < 32; i++) {
+        const int byte = low[g / 2 * 32 + i];
+        group->q[i] = (g % 2 ? byte / 16 : byte % 16) + (type == HEED_Q5_K ? (high[i] >> g & 1) * 16 : 0);
+    }
+    group->scale[0] = group->scale[1] = d * scale;
+    group->less = m * less;
 }
 
-static double q6_k_element(const unsigned char *block, int g, int i) {
-    const double d = ref_widen_f16((uint16_t)(block[208] | block[209] << 8)),
-                 scale = d * (double)(signed char)block[192 + 2 * g + i / 16];
-    const int byte = block[g / 4 * 64 + g % 2 * 32 + i], q = g % 4 < 2 ? byte % 16 : byte / 16;
-    return k_element(q + (block[128 + g / 4 * 32 + i] >> g % 4 * 2 & 3) * 16, scale, 32 * scale);
+static void load_q6_k_group(const unsigned char *block, int g, struct ref_k_group *group) {
+    const double d = ref_widen_f16((uint16_t)(block[208] | block[209] << 8));
+    for (int i = 0; i < 32; i++) {
+        const int byte = block[g / 4 * 64 + g % 2 * 32 + i];
+        group->q[i] = (g % 4 < 2 ? byte % 16 : byte / 16) + (block[128 + g / 4 * 32 + i] >> g % 4 * 2 & 3) * 16 - 32;
+    }
+    for (int half = 0; half < 2; half++)
+        group->scale[half] = d * (double)(signed char)block[192 + 2 * g + half];
+    group->less = 0;
 }
 
-static double k_block_element(const unsigned char *data, enum heed_type type, int64_t index) {
-    const int g = (int)(index % 256 / 32), i = (int)(index % 32);
+void ref_load_k_group(const void *data, enum heed_type type, int64_t index, struct ref_k_group *group) {
+    const int64_t bytes = type == HEED_Q4_K ? 144 : type == HEED_Q5_K ? 176 : 210;
+    const unsigned char *block = (const unsigned char *)data + index / 8 * bytes;
+    const int g = (int)(index % 8);
     if (type == HEED_Q6_K)
-        return q6_k_element(data + index / 256 * 210, g, i);
-    return eight_groups_element(data + index / 256 * (type == HEED_Q4_K ? 144 : 176), type, g, i);
+        load_q6_k_group(block, g, group);
+    else
+        load_group(block, type, g, group);
+}
+
+static bool is_k(enum heed_type type) { return type == HEED_Q4_K || type == HEED_Q5_K || type == HEED_Q6_K; }
+
+/* Of q6_K scale * 0 is 0 - 0, whatever the sign of the scale. */
+static double k_element(const void *data, enum heed_type type, int64_t index) {
+    struct ref_k_group group;
+    ref_load_k_group(data, type, index / 32, &group);
+    const double scale = group.scale[index % 32 / 16];
+    const int q = group.q[index % 32];
+    return type == HEED_Q6_K ? (q + 32) * scale - 32 * scale : (float)(scale * q - group.less);
 }
 
 double ref_element(const void *data, enum heed_type type, int64_t index) {
-    if (type == HEED_Q4_K || type == HEED_Q5_K || type == HEED_Q6_K)
-        return k_block_element(data, type, index);
+    if (is_k(type))
+        return k_element(data, type, index);
     if (type == HEED_Q8_0 || type == HEED_Q4_0)
         return block_element(data, type, index);
     if (type == HEED_F32)

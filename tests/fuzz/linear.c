@@ -116,7 +116,7 @@ void fuzz_linear(struct input *in) {
     w->inputs = round_up(is_large(r.rows, w->outputs, w->inputs) ? w->inputs / 8 : w->inputs, type_block(w->type));
     w->outputs = is_large(r.rows, w->outputs, w->inputs) ? w->outputs / 8 : w->outputs;
     r.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX, HEED_COMPUTE_I8);
-    if (r.compute == HEED_COMPUTE_I8 && type_block(w->type) != TYPE_BLOCK)
+    if (r.compute == HEED_COMPUTE_I8 && !type_has_blocks(w->type))
         r.compute = HEED_COMPUTE_F32;
     r.activation = (enum heed_activation)take_range(in, HEED_IDENTITY, HEED_SILU);
     take_weights(in, &memory, w);

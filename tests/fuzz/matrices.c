@@ -189,7 +189,7 @@ void fuzz_gemm(struct input *in) {
     g.a_type = take_type(in);
     g.c_type = take_type(in);
     g.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX, HEED_COMPUTE_I8);
-    if (g.compute == HEED_COMPUTE_I8 && block != TYPE_BLOCK)
+    if (g.compute == HEED_COMPUTE_I8 && block == 1)
         g.compute = HEED_COMPUTE_F32;
     g.a = g.transpose_a ? new_typed(in, &memory, "a", g.a_type, g.k, g.m, g.lda)
                         : new_typed(in, &memory, "a", g.a_type, g.m, g.k, g.lda);

@@ -1,7 +1,7 @@
-/* Blocks of ggml's K formats as panels of 64 columns, and those as floats.  Contracts in src/kernels.h, pack_blocks and
- * unpack_blocks; what they look like in k_words.h. */
-#ifndef HEED_KERNELS_K_BLOCKS_H
-#define HEED_KERNELS_K_BLOCKS_H
+/* Blocks of ggml's K formats as panels of 64 columns.  Contract in src/kernels.h, pack_blocks; what these look like in k_words.h.
+ */
+#ifndef HEED_KERNELS_K_PACK_H
+#define HEED_KERNELS_K_PACK_H
 
 enum { K_PIECE_WORDS = 8, K_HIGH_WORDS = 16 };
 
@@ -114,31 +114,6 @@ INLINE void pack_k_blocks_of(const enum heed_type type, const char *src, int64_t
 
 static void pack_k_blocks(const void *src, enum heed_type type, int64_t ld, int64_t k, int columns, void *panel) {
     WITH_K_TYPE(type, pack_k_blocks_of(TYPE, src, ld, k, columns, panel));
-}
-
-/* A vector of columns. */
-INLINE void k_unpack_block(const enum heed_type type, const char *block, int j, float *panel) {
-    const char *group = block + K_GROUPS_AT;
-    struct k_scales scales;
-    k_load_block_scales(type, 1, block, j, &scales);
-    NO_UNROLL for (int g = 0; g < K_GROUPS; g++, group += k_group_bytes(type)) UNROLL for (int half = 0; half < 2; half++) {
-        k_load_scales(type, 1, block, j, g, half, &scales);
-        NO_UNROLL for (int turn = 0; turn < K_LOW_WORDS / TURN_WORDS; turn++, panel += TURN_DEPTH * HEED_PANEL) {
-            const struct k_turn words = k_turn_at(type, group, half, turn);
-            UNROLL for (int i = 0; i < TURN_DEPTH; i++)
-                v_store(panel + i * HEED_PANEL + j, k_load_weight(type, &scales, &words, j, 0, half, i));
-        }
-    }
-}
-
-INLINE void unpack_k_blocks_of(const enum heed_type type, const char *packed, int64_t k, float *panel) {
-    for (; k > 0; k -= K_BLOCK, panel += K_BLOCK * HEED_PANEL, packed += k_panel_bytes(type))
-        for (int j = 0; j < HEED_PANEL; j += VF_LANES)
-            k_unpack_block(type, packed, j, panel);
-}
-
-static void unpack_k_blocks(const void *packed, enum heed_type type, int64_t k, float *panel) {
-    WITH_K_TYPE(type, unpack_k_blocks_of(TYPE, packed, k, panel));
 }
 
 #endif

@@ -1,0 +1,94 @@
+/* Rows in bytes times a panel of weights in ggml's K formats, as integers: a tile.  Included by i8_product.h.
+ *
+ * A group has a scale for each column: its sum meets the chain by one multiply-add, and what is subtracted, m * t times the sum of
+ * the row's part, by another.  Numbers of q6_K are 32 too large, which sums begin with, or are given at their end. */
+#ifndef HEED_KERNELS_I8_K_BLOCKS_H
+#define HEED_KERNELS_I8_K_BLOCKS_H
+
+/* Sums of numbers of 4 bits fit where v_dot_u4 has them. */
+INLINE vi i8_k_dot(const enum heed_type type, vi sum, vi numbers, vi x) {
+    return type == HEED_Q4_K ? I8_DOT_U4(sum, numbers, x) : I8_DOT(sum, numbers, x);
+}
+INLINE vi i8_k_sum(const enum heed_type type, vi sum) { return type == HEED_Q4_K ? I8_DOT_U4_END(sum) : sum; }
+
+/* The sums of a tile take in a half of a group. */
+INLINE void i8_k_half(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
+                      int64_t row_bytes, const char *group, int j, const int half) {
+    const struct k_turn words = k_turn_at(type, group, half, 0);
+    UNROLL for (int w = 0; w < K_LOW_WORDS; w++) {
+        vi x[I8_ROWS];
+        UNROLL for (int i = 0; i < rows; i++) x[i] = v_set1_word(q + i * row_bytes + half * TYPE_BLOCK / 2 + w * WORD_BYTES);
+        UNROLL for (int v = 0; v < vectors; v++) {
+            const vi numbers = k_load_numbers(type, &words, j + v * VF_LANES, half, w);
+            UNROLL for (int i = 0; i < rows; i++) sums[i][v] = i8_k_dot(type, sums[i][v], numbers, x[i]);
+        }
+    }
+}
+
+/* What sums of a half of a group of q6_K are too large by, negative. */
+INLINE vi i8_k_excess(const struct heed_i8_block *a, const int half) {
+    const int32_t excess = 4 * (half ? a->minus_8 - a->minus_8_of_first : a->minus_8_of_first);
+    return v_set1_word((const int8_t *)&excess);
+}
+
+/* The chains of a tile take in the sums of a group, or of a half of one of q6_K. */
+INLINE void i8_k_end(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS],
+                     const struct heed_i8_block *a, int64_t lda, const int half, const struct k_scales *scales, float *c) {
+    UNROLL for (int i = 0; i < rows; i++) {
+        const struct heed_i8_block *row = a + i * lda;
+        const vf scale = v_set1(row->scale);
+        const vf minus_sum = v_mul(v_float_of_int(v_set1_word((const int8_t *)&row->minus_8)), v_set1(0.125f));
+        const vf less = v_mul(scale, minus_sum);
+        UNROLL for (int v = 0; v < vectors; v++) {
+            float *const to = c + i * HEED_PANEL + v * VF_LANES;
+            vf products = v_float_of_int(i8_k_sum(type, sums[i][v]));
+            if (type == HEED_Q6_K && !I8_STARTS)
+                products = v_add(products, v_float_of_int(i8_k_excess(row, half)));
+            const vf chain = v_fma(products, v_mul(scale, scales->by[v]), v_load(to));
+            v_store(to, type == HEED_Q6_K ? chain : v_fma(less, scales->less[v], chain));
+        }
+    }
+}
+
+INLINE void i8_k_group(const enum heed_type type, const int rows, const int vectors, const struct heed_i8_block *a, int64_t lda,
+                       const char *block, int g, int j, struct k_scales *scales, float *c) {
+    const char *group = block + K_GROUPS_AT + g * k_group_bytes(type);
+    vi sums[I8_ROWS][I8_VECTORS];
+    UNROLL for (int half = 0; half < 2; half++) {
+        const bool begins = half == 0 || type == HEED_Q6_K, ends = half == 1 || type == HEED_Q6_K;
+        if (begins)
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] =
+                type == HEED_Q6_K && I8_STARTS ? i8_k_excess(a + i * lda, half) : v_zero_int();
+        i8_k_half(type, rows, vectors, sums, a->q, lda * (int64_t)sizeof *a, group, j, half);
+        if (!ends)
+            continue;
+        k_load_scales(type, vectors, block, j, g, type == HEED_Q6_K ? half : 0, scales);
+        i8_k_end(type, rows, vectors, sums, a, lda, half, scales, c);
+    }
+}
+
+/* c of rows x vectors, columns from j on. */
+INLINE void i8_k_body(const enum heed_type type, const int rows, const int vectors, const struct i8_window *window, int j) {
+    const char *block = window->packed;
+    const struct heed_i8_block *a = window->a;
+    uintptr_t next = window->next;
+    NO_UNROLL for (int64_t p = 0; p < window->k; block += k_panel_bytes(type)) {
+        struct k_scales scales;
+        k_load_block_scales(type, vectors, 1.0f, block, j, &scales);
+        NO_UNROLL for (int g = 0; g < K_GROUPS; g++, a++, p += TYPE_BLOCK) {
+            if (rows > 1 && j == 0) {
+                fetch_some_lines(next, window->tile, window->tiles, window->lines);
+                next += (uintptr_t)(window->lines * LINE_BYTES);
+            }
+            if (window->fetches && j == 0)
+                UNROLL for (int turn = 0; turn < BLOCK_TURNS; turn++) {
+                    const char *at = window->packed + (p / TURN_DEPTH + turn) * turn_bytes(type);
+                    PIN(at);
+                    fetch_packed(type, false, at, window->fetch_once);
+                }
+            i8_k_group(type, rows, vectors, a, window->lda, block, g, j, &scales, window->c + j);
+        }
+    }
+}
+
+#endif
