@@ -87,7 +87,7 @@ static void plan_blocks(struct dots_run *run) {
     const int64_t in_cache = cached_elements(run) / HEED_PANEL;
     const int64_t most =
         has_few_rows(run) && !run->b_is_ready ? FEW_ROWS_K : max_i64(BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
-    run->block_k = round_up(ceil_div(run->k, ceil_div(run->k, most)), HEED_DOT);
+    run->block_k = round_up(ceil_div(run->k, ceil_div(run->k, most)), max_i64(HEED_DOT, type_block(run->request->b_type)));
     run->block_rows = min_i64(run->request->m, max_i64(BLOCK_ROWS_LEAST, round_up(A_FLOATS / run->lda, LOAD_ROWS)));
 }
 

@@ -105,9 +105,16 @@ void run_gemm(Races &races, const Shape &shape, int threads) {
     race_product(races, shape, threads, "mul_mat, f16 weights", GGML_TYPE_F16);
 }
 
+ggml_type type_named(const char *name) {
+    for (int type = 0; type < GGML_TYPE_COUNT; type++)
+        if (ggml_type_name(static_cast<ggml_type>(type)) && std::string(name) == ggml_type_name(static_cast<ggml_type>(type)))
+            return static_cast<ggml_type>(type);
+    throw std::runtime_error(std::string("ggml knows no ") + name);
+}
+
 /* Activations are rounded to 8 bits, as ggml has it for weights in blocks. */
 void run_blocks(Races &races, const Shape &shape, int threads) {
-    const ggml_type type = shape.weights == HEED_Q8_0 ? GGML_TYPE_Q8_0 : GGML_TYPE_Q4_0;
+    const ggml_type type = type_named(peers::blocks_of(shape.weights).name);
     Graph graph(count(shape.m, shape.k) + count(shape.k, shape.n) + count(shape.m, shape.n), threads);
     ggml_tensor *weights = graph.tensor(type, shape.k, shape.n, 1, shape.input[1]);
     graph.plan(ggml_mul_mat(graph.context(), weights, graph.tensor(GGML_TYPE_F32, shape.k, shape.m, 1, shape.input[0])));

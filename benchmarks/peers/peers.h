@@ -31,7 +31,7 @@ struct Shape {
     int64_t m, n, k;
     int64_t heads, kv_heads, queries, keys, head_dim, causal;
     int64_t bf16;    /* both sides store inputs and results in it: the inputs here are floats that it has */
-    int64_t weights; /* of gemm_blocks: HEED_Q8_0 or HEED_Q4_0 */
+    int64_t weights; /* of gemm_blocks: a heed_type */
     int64_t as_i8;   /* computed by heed in HEED_COMPUTE_I8 */
     int64_t threads;
     const float *input[3];
@@ -43,6 +43,14 @@ double flops_of(const Shape &shape);      /* useful ones */
 int64_t output_floats(const Shape &shape);
 
 std::vector<Shape> list_of_work(bool brief);
+
+/* A type of blocks: as GGUF files call it, and how long its blocks are. */
+struct Blocks {
+    heed_type type;
+    const char *name;
+    int64_t elements, bytes;
+};
+const Blocks &blocks_of(int64_t type);
 
 /* Zeros, in huge pages if large and the system lets us: both sides read the same memory, and page walks are nobody's merit.
  * Starts are staggered: buffers that all begin where a page does compete for the same lines of L1. */

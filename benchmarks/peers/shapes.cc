@@ -1,4 +1,7 @@
 /* The shapes that `make bench-peers` races over, and what they are called. */
+#include <algorithm>
+#include <iterator>
+
 #include "peers.h"
 
 namespace peers {
@@ -10,6 +13,11 @@ const int64_t gemm_shapes[][3] = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 20
 const int64_t brief_gemm_shapes[][3] = {{128, 768, 768}, {1, 1024, 1024}, {16, 16, 16}};
 const int64_t block_shapes[][3] = {{1, 4096, 4096}, {8, 4096, 4096}, {128, 4096, 4096}};
 const int64_t brief_block_shapes[][3] = {{1, 1024, 1024}};
+const Blocks all_blocks[] = {{HEED_Q8_0, "q8_0", 32, 34},
+                             {HEED_Q4_0, "q4_0", 32, 18},
+                             {HEED_Q4_K, "q4_K", 256, 144},
+                             {HEED_Q5_K, "q5_K", 256, 176},
+                             {HEED_Q6_K, "q6_K", 256, 210}};
 const int64_t softmax_shapes[][2] = {{512, 512}, {4096, 4096}, {1, 32000}};
 const int64_t brief_softmax_shapes[][2] = {{512, 512}};
 const int64_t heads_of_layers[][2] = {{12, 64}, {8, 128}}; /* heads, head_dim */
@@ -62,14 +70,14 @@ void add_gemm(std::vector<Shape> &works, bool bf16, bool brief) {
 }
 
 void add_blocks(std::vector<Shape> &works, bool brief) {
-    for (heed_type type : {HEED_Q8_0, HEED_Q4_0})
+    for (const Blocks &blocks : all_blocks)
         for (bool as_i8 : {false, true})
             for (bool prepared : {false, true})
                 for (const int64_t *size : brief ? rows(brief_block_shapes) : rows(block_shapes)) {
                     Shape shape = {};
                     shape.kind = gemm_blocks;
                     shape.prepared = prepared;
-                    shape.m = size[0], shape.n = size[1], shape.k = size[2], shape.weights = type, shape.as_i8 = as_i8;
+                    shape.m = size[0], shape.n = size[1], shape.k = size[2], shape.weights = blocks.type, shape.as_i8 = as_i8;
                     works.push_back(shape);
                 }
 }
@@ -92,12 +100,16 @@ std::vector<Shape> list_of_work(bool brief) {
     return works;
 }
 
+const Blocks &blocks_of(int64_t type) {
+    return *std::find_if(std::begin(all_blocks), std::end(all_blocks), [=](const Blocks &blocks) { return blocks.type == type; });
+}
+
 std::string group_of(const Shape &shape) {
     const std::string type = shape.bf16 ? " bf16" : "";
     if (shape.kind == gemm)
         return (shape.prepared ? "gemm packed" : "gemm plain") + type;
     if (shape.kind == gemm_blocks)
-        return std::string(shape.prepared ? "gemm packed " : "gemm plain ") + (shape.weights == HEED_Q8_0 ? "q8_0" : "q4_0") +
+        return std::string(shape.prepared ? "gemm packed " : "gemm plain ") + blocks_of(shape.weights).name +
                (shape.as_i8 ? " as i8" : "");
     if (shape.kind == softmax)
         return "softmax";

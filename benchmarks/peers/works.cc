@@ -10,6 +10,7 @@
 #include <new>
 #include <numeric>
 #include <random>
+#include <random>
 #include <stdexcept>
 
 extern "C" {
@@ -104,21 +105,43 @@ class BlockGemm : public Product {
 
   private:
     void make_blocks();
+    void round_floats(const Blocks &blocks);
+    void make_k_blocks(const Blocks &blocks);
 
     Floats blocks_;
 };
 
+void BlockGemm::round_floats(const Blocks &blocks) {
+    struct heed_convert convert = {};
+    convert.rows = shape_.n, convert.columns = shape_.k;
+    convert.input = {inputs_[1].get(), 0, 0, shape_.k, HEED_F32};
+    convert.output = {blocks_.get(), 0, 0, shape_.k, blocks.type};
+    require(heed_convert(&convert, nullptr));
+}
+
+/* Any bits, with scales for which weights are in (-1, 1): d is 2^-10 or 2^-13, m what makes their mean 0. */
+void BlockGemm::make_k_blocks(const Blocks &blocks) {
+    const uint16_t d = blocks.type == HEED_Q6_K ? 0x0800 : 0x1400, m = blocks.type == HEED_Q4_K ? 0x1f80 : 0x23c0;
+    unsigned char *bytes = reinterpret_cast<unsigned char *>(blocks_.get());
+    const int64_t end = shape_.n * shape_.k / blocks.elements * blocks.bytes;
+    std::mt19937 random(1);
+    for (int64_t i = 0; i < end; i++)
+        bytes[i] = static_cast<unsigned char>(random());
+    for (int64_t block = 0; block < end; block += blocks.bytes) {
+        std::memcpy(bytes + block + (blocks.type == HEED_Q6_K ? blocks.bytes - 2 : 0), &d, sizeof d);
+        if (blocks.type != HEED_Q6_K)
+            std::memcpy(bytes + block + 2, &m, sizeof m);
+    }
+}
+
 void BlockGemm::make_blocks() {
-    const heed_type type = static_cast<heed_type>(shape_.weights);
+    const Blocks &blocks = blocks_of(shape_.weights);
+    const heed_type type = blocks.type;
     const int64_t n = shape_.n, k = shape_.k;
     std::vector<int32_t> ids(static_cast<size_t>(n));
     std::iota(ids.begin(), ids.end(), 0);
-    blocks_ = allocate(n * k / 32 * (type == HEED_Q8_0 ? 34 : 18) / 4 + 1);
-    struct heed_convert convert = {};
-    convert.rows = n, convert.columns = k;
-    convert.input = {inputs_[1].get(), 0, 0, k, HEED_F32};
-    convert.output = {blocks_.get(), 0, 0, k, type};
-    require(heed_convert(&convert, nullptr));
+    blocks_ = allocate(n * k / blocks.elements * blocks.bytes / 4 + 1);
+    blocks.elements == 32 ? round_floats(blocks) : make_k_blocks(blocks);
     struct heed_lookup lookup = {};
     lookup.data = blocks_.get(), lookup.rows = n, lookup.stride = k, lookup.type = type, lookup.ids = ids.data();
     struct heed_embedding widen = {};
