@@ -32,11 +32,11 @@ INLINE const char *type_name(enum heed_type type) {
     return names[type];
 }
 
-/* Of a K block as it is, and in a packed panel, where scales of 6 bits are bytes, and words begin at words. */
+/* Of a K block as it is, and in a packed panel, where scales of 6 bits are bytes. */
 INLINE int k_block_bytes(enum heed_type type) {
     return type == HEED_Q4_K ? Q4_K_BYTES : type == HEED_Q5_K ? Q5_K_BYTES : Q6_K_BYTES;
 }
-INLINE int k_packed_bytes(enum heed_type type) { return k_block_bytes(type) + (type == HEED_Q6_K ? 2 : 4); }
+INLINE int k_packed_bytes(enum heed_type type) { return k_block_bytes(type) + (type == HEED_Q6_K ? 0 : 4); }
 
 /* Of `elements`, whole blocks. */
 INLINE int64_t type_span(enum heed_type type, int64_t elements) {

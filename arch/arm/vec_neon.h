@@ -176,7 +176,9 @@ INLINE vi v_low4(vi x) { return vandq_u32(x, vdupq_n_u32(0x0f0f0f0f)); }
 INLINE vi v_high4(vi x) { return v_low4(vshrq_n_u32(x, 4)); }
 INLINE vi v_bits_of_bytes(vi x, int from, int mask) { return (x >> from) & (0x01010101u * (unsigned)mask); }
 INLINE vi v_above(vi low, vi high, int from) { return low | high << from; }
-INLINE vi v_first_byte_of(vi x, int i) { return x >> 8 * i; }
+INLINE vh v_half_of(vi x, const int i) { return vmovn_u32(x >> 16 * i); }
+INLINE vi v_shift(vi x, int by) { return by < 0 ? x >> -by : x << by; }
+INLINE vi v_choose_bits(int mask, vi x, vi other) { return vbslq_u32(vdupq_n_u32(0x01010101u * (unsigned)mask), x, other); }
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf first = vzip1q_f32(*a, *b);

@@ -148,7 +148,12 @@ INLINE vi v_low4(vi x) { return x & 0x0f0f0f0f; }
 INLINE vi v_high4(vi x) { return v_low4(x >> 4); }
 INLINE vi v_bits_of_bytes(vi x, int from, int mask) { return x >> from & 0x01010101u * (unsigned)mask; }
 INLINE vi v_above(vi low, vi high, int from) { return low | high << from; }
-INLINE vi v_first_byte_of(vi x, int i) { return x >> 8 * i; }
+INLINE vh v_half_of(vi x, const int i) { return (vh)(x >> 16 * i); }
+INLINE vi v_shift(vi x, int by) { return by < 0 ? x >> -by : x << by; }
+INLINE vi v_choose_bits(int mask, vi x, vi other) {
+    const vi bits = 0x01010101u * (unsigned)mask;
+    return (x & bits) | (other & ~bits);
+}
 INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }

@@ -216,7 +216,15 @@ INLINE vi v_bits_of_bytes(vi x, int from, int mask) {
     return _mm256_and_si256((vi)((avx2_lanes)x >> from), _mm256_set1_epi8((char)mask));
 }
 INLINE vi v_above(vi low, vi high, int from) { return _mm256_or_si256(low, (vi)((avx2_lanes)high << from)); }
-INLINE vi v_first_byte_of(vi x, int i) { return (vi)((avx2_lanes)x >> 8 * i); }
+INLINE vh v_half_of(vi x, const int i) {
+    const __m256i half = i ? _mm256_srli_epi32(x, 16) : _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
+    return _mm_packus_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+INLINE vi v_shift(vi x, int by) { return (vi)(by < 0 ? (avx2_lanes)x >> -by : (avx2_lanes)x << by); }
+INLINE vi v_choose_bits(int mask, vi x, vi other) {
+    const vi bits = _mm256_set1_epi8((char)mask);
+    return _mm256_or_si256(_mm256_and_si256(bits, x), _mm256_andnot_si256(bits, other));
+}
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);

@@ -47,10 +47,10 @@ INLINE uintptr_t fetch_next_columns(const bool once, uintptr_t next, const int b
     return next + (uintptr_t)bytes;
 }
 
-/* Scales, `bytes` behind where they are. */
-INLINE vh load_column_halves(const struct block_columns *at, const int bytes) {
+/* Their scales. */
+INLINE vh load_column_scales(const struct block_columns *at) {
     const char *columns[VF_LANES];
-    UNROLL for (int j = 0; j < VF_LANES; j++) columns[j] = block_column(at, j) + bytes;
+    UNROLL for (int j = 0; j < VF_LANES; j++) columns[j] = block_column(at, j);
     return v_load_half_at(columns);
 }
 

@@ -10,7 +10,7 @@ INLINE void pack_columns(const enum heed_type type, const char *src, int64_t ste
     struct block_columns at = block_columns_at(VF_LANES, src, step);
     NO_UNROLL for (; k > 0; k -= TYPE_BLOCK) {
         if (scale_bytes(type) > 0)
-            v_store_half((uint16_t *)(void *)scales, load_column_halves(&at, 0));
+            v_store_half((uint16_t *)(void *)scales, load_column_scales(&at));
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf r[VF_PIECE];
             load_column_words(&at, scale_bytes(type) + word * WORD_BYTES, r);

@@ -52,7 +52,7 @@ INLINE void i8_k_end(const enum heed_type type, const int rows, const int vector
 
 INLINE void i8_k_group(const enum heed_type type, const int rows, const int vectors, const struct heed_i8_block *a, int64_t lda,
                        const char *block, int g, int j, struct k_scales *scales, float *c) {
-    const char *group = block + K_GROUPS_AT + g * k_group_bytes(type);
+    const char *group = block + k_panel_groups_at(type) + g * k_group_bytes(type);
     vi sums[I8_ROWS][I8_VECTORS];
     UNROLL for (int half = 0; half < 2; half++) {
         const bool begins = half == 0 || type == HEED_Q6_K, ends = half == 1 || type == HEED_Q6_K;

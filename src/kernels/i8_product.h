@@ -247,7 +247,7 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
                 sums[i] = i8_dot(type, half, sums[i], b, x);
             }
         }
-        const vf d = v_widen_f16(load_column_halves(&at, 0));
+        const vf d = v_widen_f16(load_column_scales(&at));
         const struct i8_end end = i8_end_begin(type, rows, a, product->lda);
         UNROLL for (int i = 0; i < rows; i++) chain[i] = i8_chain(type, chain[i], sums[i], &end, i, d);
         block_columns_advance(VF_LANES, &at, block_bytes(type));
@@ -307,7 +307,7 @@ static void i8_columns(const struct heed_i8_product *whole) {
 static void i8_k_columns(const struct heed_i8_product *product) {
     const enum heed_type type = product->type;
     const int64_t step = type_span(type, product->ldb);
-    char panel[HEED_PANEL * (Q6_K_BYTES + 2)] __attribute__((aligned(64)));
+    char panel[HEED_PANEL * Q6_K_BYTES] __attribute__((aligned(64)));
     struct i8_window window = {.k = K_BLOCK, .packed = panel, .lda = product->lda, .c = product->c};
     memset(product->c, 0, (size_t)(product->rows * HEED_PANEL) * sizeof *product->c);
     for (int64_t start = 0; start < product->k; start += K_BLOCK) {

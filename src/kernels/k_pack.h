@@ -15,74 +15,80 @@ INLINE void k_load_words(const struct block_columns *at, const int bytes, const 
 }
 INLINE void k_store_word(char *words, const int word, vi x) { v_store_bits(words + word * WORDS_BYTES, v_of_bits(x)); }
 
-/* Scales and less of groups 0 to 3 are the lower 6 bits of 8 bytes; of groups 4 to 7 they are 4 bits of 4 more, and above them what
- * those 8 have left. */
-INLINE void k_pack_scales(const enum heed_type type, const struct block_columns *at, char *words) {
-    vi from[4], upper;
-    k_load_words(at, k_scales_at(type), 4, from);
-    if (type == HEED_Q6_K) {
-        UNROLL for (int i = 0; i < K_SCALE_WORDS; i++) k_store_word(words, i, from[i]);
-        return;
-    }
+/* d, m and the scales: those of groups 0 to 3 are the lower 6 bits of 8 bytes, those of groups 4 to 7 4 bits of 4 more, and above
+ * them what those 8 have left. */
+INLINE void k_pack_scales(const struct block_columns *at, uint16_t *d, char *words) {
+    vi from[4];
+    k_load_words(at, 0, 4, from);
+    v_store_half(d, v_half_of(from[0], 0));
+    v_store_half(d + HEED_PANEL, v_half_of(from[0], 1));
     UNROLL for (int less = 0; less < 2; less++) {
-        upper = v_bits_of_bytes(from[1 + less], 6, 3);
+        const vi last = v_choose_bits(15, v_shift(from[3], -4 * less), v_shift(from[1 + less], -2));
         k_store_word(words, 2 * less, v_bits_of_bytes(from[1 + less], 0, 63));
-        k_store_word(words, 2 * less + 1, v_above(v_bits_of_bytes(from[3], 4 * less, 15), upper, 4));
+        k_store_word(words, 2 * less + 1, v_bits_of_bytes(last, 0, 63));
     }
+}
+/* d is the last half of the last of four words. */
+INLINE void k_pack_q6_k_scales(const struct block_columns *at, uint16_t *d, char *words) {
+    vi from[4];
+    k_load_words(at, Q6_K_BYTES - 16, 4, from);
+    v_store_half(d, v_half_of(from[3], 1));
+    k_load_words(at, k_scales_at(HEED_Q6_K), 4, from);
+    UNROLL for (int i = 0; i < K_SCALE_WORDS; i++) k_store_word(words, i, from[i]);
 }
 
 /* What is above the lower 4 bits of a group. */
 INLINE void k_pack_high(const enum heed_type type, const vi high[K_HIGH_WORDS], int group, char *words) {
-    const int bits = type == HEED_Q6_K ? 2 : 1, from = type == HEED_Q6_K ? group % 4 * 2 : group, mask = (1 << bits) - 1;
+    const int bits = type == HEED_Q6_K ? 2 : 1, from = type == HEED_Q6_K ? group % 4 * 2 : group;
     const int each = K_PIECE_WORDS / k_high_words(type);
     const vi *source = type == HEED_Q6_K ? high + group / 4 * K_PIECE_WORDS : high;
     UNROLL for (int word = 0; word < k_high_words(type); word++, source += each) {
-        vi all = v_bits_of_bytes(source[0], from, mask);
-        UNROLL for (int w = 1; w < each; w++) all = v_above(all, v_bits_of_bytes(source[w], from, mask), w * bits);
+        vi all = v_shift(source[0], -from);
+        UNROLL for (int w = 1; w < each; w++) all =
+            v_choose_bits((1 << w * bits) - 1, all, v_shift(v_shift(source[w], -from), w * bits));
         k_store_word(words, word, all);
     }
 }
 
+/* Of each byte of two words the lower, or upper, half, that of the second above that of the first. */
+INLINE vi k_join(vi first, vi second, const int upper) {
+    return upper ? v_choose_bits(15, v_shift(first, -4), second) : v_choose_bits(15, first, v_shift(second, 4));
+}
+
 /* VF_LANES columns of a block. */
-INLINE void k_pack_block(const enum heed_type type, const struct block_columns *at, char *d, char *scales, char *groups) {
+INLINE void k_pack_block(const enum heed_type type, const struct block_columns *at, int j, char *block) {
     vi low[K_PIECE_WORDS], high[K_HIGH_WORDS];
-    v_store_half((uint16_t *)(void *)d, load_column_halves(at, k_d_at(type)));
-    if (type != HEED_Q6_K)
-        v_store_half((uint16_t *)(void *)(d + K_HALVES_BYTES), load_column_halves(at, k_d_at(type) + 2));
-    k_pack_scales(type, at, scales);
+    uint16_t *const d = (uint16_t *)(void *)block + j;
+    char *const words = block + j * WORD_BYTES, *const groups = words + k_panel_groups_at(type);
+    (type == HEED_Q6_K ? k_pack_q6_k_scales : k_pack_scales)(at, d, words + k_panel_scales_at(type));
     k_load_words(at, k_high_at(type), k_high_words(type) * K_PIECE_WORDS, high);
     NO_UNROLL for (int piece = 0; piece < K_GROUPS / 2; piece++) {
         k_load_words(at, k_low_at(type) + piece * TYPE_BLOCK, K_PIECE_WORDS, low);
         UNROLL for (int half = 0; half < 2; half++) {
             const int group = k_group_of(type, piece, half);
-            char *words = groups + group * k_group_bytes(type);
-            UNROLL for (int w = 0; w < K_LOW_WORDS; w++) k_store_word(
-                words, w, v_above(v_bits_of_bytes(low[w], 4 * half, 15), v_bits_of_bytes(low[w + K_LOW_WORDS], 4 * half, 15), 4));
+            char *to = groups + group * k_group_bytes(type);
+            UNROLL for (int w = 0; w < K_LOW_WORDS; w++) k_store_word(to, w, k_join(low[w], low[w + K_LOW_WORDS], half));
             if (k_high_words(type) > 0)
-                k_pack_high(type, high, group, words + K_LOW_WORDS * WORDS_BYTES);
+                k_pack_high(type, high, group, to + K_LOW_WORDS * WORDS_BYTES);
         }
     }
 }
 
 INLINE void k_pack_columns(const enum heed_type type, const char *src, int64_t step, int64_t k, int j, char *panel) {
     struct block_columns at = block_columns_at(VF_LANES, src, step);
-    char *d = panel + 2 * j, *words = panel + WORD_BYTES * j;
-    NO_UNROLL for (; k > 0; k -= K_BLOCK, d += k_panel_bytes(type), words += k_panel_bytes(type)) {
-        k_pack_block(type, &at, d, words + K_SCALES_AT, words + K_GROUPS_AT);
+    NO_UNROLL for (; k > 0; k -= K_BLOCK, panel += k_panel_bytes(type)) {
+        k_pack_block(type, &at, j, panel);
         block_columns_advance(VF_LANES, &at, (int)type_span(type, K_BLOCK));
     }
 }
 
-/* Zeros where there are no columns, and where q6_K has no m. */
+/* Zeros where there are no columns. */
 static void k_clear(enum heed_type type, int64_t k, int columns, char *panel) {
-    const int words = (k_panel_bytes(type) - K_SCALES_AT) / WORDS_BYTES;
     for (; k > 0; k -= K_BLOCK, panel += k_panel_bytes(type)) {
-        for (int i = 0; i < 2; i++)
-            memset(panel + i * K_HALVES_BYTES + 2 * columns, 0, (size_t)(K_HALVES_BYTES - 2 * columns));
-        if (type == HEED_Q6_K)
-            memset(panel + K_HALVES_BYTES, 0, K_HALVES_BYTES);
-        for (int i = 0; i < words; i++)
-            memset(panel + K_SCALES_AT + i * WORDS_BYTES + WORD_BYTES * columns, 0, (size_t)(WORDS_BYTES - WORD_BYTES * columns));
+        for (int at = 0; at < k_panel_scales_at(type); at += K_HALVES_BYTES)
+            memset(panel + at + 2 * columns, 0, (size_t)(K_HALVES_BYTES - 2 * columns));
+        for (int at = k_panel_scales_at(type); at < k_panel_bytes(type); at += WORDS_BYTES)
+            memset(panel + at + WORD_BYTES * columns, 0, (size_t)(WORDS_BYTES - WORD_BYTES * columns));
     }
 }
 
@@ -94,7 +100,7 @@ INLINE void pack_k_blocks_of(const enum heed_type type, const char *src, int64_t
         const int j = smaller(done, columns - wide);
         k_pack_columns(type, src + j * step, wide == 1 ? 0 : step, k, j, panel);
     }
-    if (columns < HEED_PANEL || type == HEED_Q6_K)
+    if (columns < HEED_PANEL)
         k_clear(type, k, columns, panel);
 }
 

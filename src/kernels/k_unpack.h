@@ -4,7 +4,7 @@
 
 /* A vector of columns. */
 INLINE void k_unpack_block(const enum heed_type type, const char *block, int j, float *panel) {
-    const char *group = block + K_GROUPS_AT;
+    const char *group = block + k_panel_groups_at(type);
     struct k_scales scales;
     k_load_block_scales(type, 1, WEIGHT_UNIT, block, j, &scales);
     NO_UNROLL for (int g = 0; g < K_GROUPS; g++, group += k_group_bytes(type)) UNROLL for (int half = 0; half < 2; half++) {

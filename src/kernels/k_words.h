@@ -12,10 +12,10 @@ enum {
     K_GROUPS = K_BLOCK / TYPE_BLOCK,
     K_LOW_WORDS = TYPE_BLOCK / 2 / WORD_BYTES,
     K_SCALE_WORDS = 4,
-    K_HALVES_BYTES = HEED_PANEL * 2, /* of d or m of all columns */
-    K_SCALES_AT = 2 * K_HALVES_BYTES,
-    K_GROUPS_AT = K_SCALES_AT + K_SCALE_WORDS * WORDS_BYTES
+    K_HALVES_BYTES = HEED_PANEL * 2 /* of d or m of all columns */
 };
+INLINE int k_panel_scales_at(const enum heed_type type) { return (type == HEED_Q6_K ? 1 : 2) * K_HALVES_BYTES; }
+INLINE int k_panel_groups_at(const enum heed_type type) { return k_panel_scales_at(type) + K_SCALE_WORDS * WORDS_BYTES; }
 INLINE int k_high_words(const enum heed_type type) { return type == HEED_Q6_K ? 2 : type == HEED_Q5_K ? 1 : 0; }
 INLINE int k_group_bytes(const enum heed_type type) { return (K_LOW_WORDS + k_high_words(type)) * WORDS_BYTES; }
 INLINE int k_panel_bytes(const enum heed_type type) { return HEED_PANEL * k_packed_bytes(type); }
@@ -48,9 +48,9 @@ INLINE void k_load_block_scales(const enum heed_type type, const int vectors, co
             scales->m[v] = v_mul(v_widen_f16(v_load_half(m + v * VF_LANES)), v_set1(WEIGHT_UNIT));
     }
 }
-INLINE vf k_scale_byte(const char *block, int index, int j) {
-    const char *word = block + K_SCALES_AT + index / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES;
-    return v_byte(v_first_byte_of(v_load_int((const uint8_t *)word), index % WORD_BYTES), 0);
+INLINE vf k_scale_byte(const enum heed_type type, const char *block, int index, int j) {
+    const char *word = block + k_panel_scales_at(type) + index / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES;
+    return v_byte(v_shift(v_load_int((const uint8_t *)word), -8 * (index % WORD_BYTES)), 0);
 }
 /* Of q6_K numbers are 32 too large, and either half has its scale. */
 INLINE void k_load_scales(const enum heed_type type, const int vectors, const char *block, int j, int group, const int half,
@@ -59,9 +59,9 @@ INLINE void k_load_scales(const enum heed_type type, const int vectors, const ch
         return;
     UNROLL for (int v = 0; v < vectors; v++) {
         const int column = j + v * VF_LANES, index = type == HEED_Q6_K ? 2 * group + half : group;
-        scales->by[v] = v_mul(scales->d[v], k_scale_byte(block, index, column));
+        scales->by[v] = v_mul(scales->d[v], k_scale_byte(type, block, index, column));
         scales->less[v] = type == HEED_Q6_K ? v_mul(scales->by[v], v_set1(32 / WEIGHT_UNIT))
-                                            : v_mul(scales->m[v], k_scale_byte(block, K_GROUPS + index, column));
+                                            : v_mul(scales->m[v], k_scale_byte(type, block, K_GROUPS + index, column));
     }
 }
 

@@ -59,7 +59,7 @@ INLINE void columns_body(const enum heed_type type, const int rows, const int ve
         UNROLL for (int v = 0; v < vectors; v++) {
             const char *first = column + v * VF_LANES * step;
             columns.at[v] = block_columns_at(VF_LANES, first, step);
-            columns.scale[v] = widen_scales(load_column_halves(&columns.at[v], 0));
+            columns.scale[v] = widen_scales(load_column_scales(&columns.at[v]));
         }
         next = fetch_next_columns(false, next, vectors * VF_LANES * block_bytes(type));
         columns_block(type, rows, vectors, chains, &a, &columns);
