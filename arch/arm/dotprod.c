@@ -22,7 +22,7 @@ INLINE vi dotprod_end(vi acc) { return acc; }
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
 #include "kernels/k_words.h"
-#include "kernels/k_pack.h"
+#include "kernels/k_columns.h"
 #include "kernels/i8_product.h"
 
 extern const struct heed_i8_kernels heed_i8_dotprod;

@@ -19,7 +19,7 @@ INLINE vi vnni_end(vi acc) { return acc; }
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
 #include "kernels/k_words.h"
-#include "kernels/k_pack.h"
+#include "kernels/k_columns.h"
 #include "kernels/i8_product.h"
 
 #endif

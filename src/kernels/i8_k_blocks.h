@@ -31,21 +31,38 @@ INLINE vi i8_k_excess(const struct heed_i8_block *a, const int half) {
     return v_set1_word((const int8_t *)&excess);
 }
 
+/* A row's part of a group, or of a half of one of q6_K. */
+struct i8_k_row {
+    vf scale, less, excess;
+};
+INLINE struct i8_k_row i8_k_row(const enum heed_type type, const struct heed_i8_block *a, const int half) {
+    struct i8_k_row row = {.scale = v_set1(a->scale), .less = v_zero(), .excess = v_zero()};
+    if (type != HEED_Q6_K)
+        row.less = v_mul(row.scale, v_mul(v_float_of_int(v_set1_word((const int8_t *)&a->minus_8)), v_set1(0.125f)));
+    else if (!I8_STARTS)
+        row.excess = v_float_of_int(i8_k_excess(a, half));
+    return row;
+}
+INLINE vi i8_k_start(const enum heed_type type, const struct heed_i8_block *a, const int half) {
+    return type == HEED_Q6_K && I8_STARTS ? i8_k_excess(a, half) : v_zero_int();
+}
+/* A chain takes in its sum: by and less are the columns' scales. */
+INLINE vf i8_k_chain(const enum heed_type type, vf chain, vi sum, const struct i8_k_row *row, vf by, vf less) {
+    vf products = v_float_of_int(i8_k_sum(type, sum));
+    if (type == HEED_Q6_K && !I8_STARTS)
+        products = v_add(products, row->excess);
+    chain = v_fma(products, v_mul(row->scale, by), chain);
+    return type == HEED_Q6_K ? chain : v_fma(row->less, less, chain);
+}
+
 /* The chains of a tile take in the sums of a group, or of a half of one of q6_K. */
 INLINE void i8_k_end(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS],
                      const struct heed_i8_block *a, int64_t lda, const int half, const struct k_scales *scales, float *c) {
     UNROLL for (int i = 0; i < rows; i++) {
-        const struct heed_i8_block *row = a + i * lda;
-        const vf scale = v_set1(row->scale);
-        const vf minus_sum = v_mul(v_float_of_int(v_set1_word((const int8_t *)&row->minus_8)), v_set1(0.125f));
-        const vf less = v_mul(scale, minus_sum);
+        const struct i8_k_row row = i8_k_row(type, a + i * lda, half);
         UNROLL for (int v = 0; v < vectors; v++) {
             float *const to = c + i * HEED_PANEL + v * VF_LANES;
-            vf products = v_float_of_int(i8_k_sum(type, sums[i][v]));
-            if (type == HEED_Q6_K && !I8_STARTS)
-                products = v_add(products, v_float_of_int(i8_k_excess(row, half)));
-            const vf chain = v_fma(products, v_mul(scale, scales->by[v]), v_load(to));
-            v_store(to, type == HEED_Q6_K ? chain : v_fma(less, scales->less[v], chain));
+            v_store(to, i8_k_chain(type, v_load(to), sums[i][v], &row, scales->by[v], scales->less[v]));
         }
     }
 }
@@ -58,7 +75,7 @@ INLINE void i8_k_group(const enum heed_type type, const int rows, const int vect
         const bool begins = half == 0 || type == HEED_Q6_K, ends = half == 1 || type == HEED_Q6_K;
         if (begins)
             UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] =
-                type == HEED_Q6_K && I8_STARTS ? i8_k_excess(a + i * lda, half) : v_zero_int();
+                i8_k_start(type, a + i * lda, half);
         i8_k_half(type, rows, vectors, sums, a->q, lda * (int64_t)sizeof *a, group, j, half);
         if (!ends)
             continue;

@@ -266,10 +266,14 @@ INLINE void i8_all_columns(const enum heed_type type, const int rows, const bool
     }
 }
 
+#include "kernels/i8_k_columns.h"
+
 /* once: where vectors are whole lines.  Asked at run time, for each block, it costs what it gains. */
 #define I8_COLUMNS_SHAPE(name, type, rows, once)                                                                                   \
     NOINLINE void name##_##rows(const struct heed_i8_product *product) {                                                           \
-        if (is_i8_one_row(type, rows))                                                                                             \
+        if (type_is_k(type))                                                                                                       \
+            i8_k_all_columns(type, rows <= I8_K_ROWS ? rows : 1, once && VF_LANES == HEED_LINE, product);                          \
+        else if (is_i8_one_row(type, rows))                                                                                        \
             i8_one_row(once &&VF_LANES == HEED_LINE, product);                                                                     \
         else if (rows <= I8_COLUMNS_ROWS)                                                                                          \
             i8_all_columns(type, rows <= I8_COLUMNS_ROWS ? rows : 1, once && VF_LANES == HEED_LINE, product);                      \
@@ -289,34 +293,32 @@ I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, false)
 I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, false)
 I8_COLUMNS(i8_columns_q8_0_once, HEED_Q8_0, true)
 I8_COLUMNS(i8_columns_q4_0_once, HEED_Q4_0, true)
+#define I8_K_COLUMNS(name, type, once)                                                                                             \
+    I8_COLUMNS_SHAPE(name, type, 1, once)                                                                                          \
+    I8_COLUMNS_SHAPE(name, type, 2, once)                                                                                          \
+    I8_COLUMNS_SHAPE(name, type, 3, once)                                                                                          \
+    I8_COLUMNS_SHAPE(name, type, 4, once)
+I8_K_COLUMNS(i8_columns_q4_k, HEED_Q4_K, false)
+I8_K_COLUMNS(i8_columns_q5_k, HEED_Q5_K, false)
+I8_K_COLUMNS(i8_columns_q6_k, HEED_Q6_K, false)
+I8_K_COLUMNS(i8_columns_q4_k_once, HEED_Q4_K, true)
+I8_K_COLUMNS(i8_columns_q5_k_once, HEED_Q5_K, true)
+I8_K_COLUMNS(i8_columns_q6_k_once, HEED_Q6_K, true)
 
 static void i8_columns(const struct heed_i8_product *whole) {
-    static void (*const shapes[2][2][I8_COLUMNS_MOST])(const struct heed_i8_product *) = {
-        {I8_COLUMNS_NAMES(i8_columns_q8_0), I8_COLUMNS_NAMES(i8_columns_q8_0_once)},
-        {I8_COLUMNS_NAMES(i8_columns_q4_0), I8_COLUMNS_NAMES(i8_columns_q4_0_once)}};
+    static void (*const shapes[][2][I8_COLUMNS_MOST])(const struct heed_i8_product *) = {
+        [HEED_Q8_0] = {I8_COLUMNS_NAMES(i8_columns_q8_0), I8_COLUMNS_NAMES(i8_columns_q8_0_once)},
+        [HEED_Q4_0] = {I8_COLUMNS_NAMES(i8_columns_q4_0), I8_COLUMNS_NAMES(i8_columns_q4_0_once)},
+        [HEED_Q4_K] = {I8_NAMES(i8_columns_q4_k), I8_NAMES(i8_columns_q4_k_once)},
+        [HEED_Q5_K] = {I8_NAMES(i8_columns_q5_k), I8_NAMES(i8_columns_q5_k_once)},
+        [HEED_Q6_K] = {I8_NAMES(i8_columns_q6_k), I8_NAMES(i8_columns_q6_k_once)}};
     struct heed_i8_product product = *whole;
+    const int most = type_is_k(product.type) ? I8_K_ROWS : I8_COLUMNS_ROWS;
     for (int rows = whole->rows; rows > 0; rows -= product.rows) {
-        product.rows = i8_part(rows, I8_COLUMNS_ROWS);
-        shapes[product.type == HEED_Q4_0][product.fetch_once][product.rows - 1](&product);
+        product.rows = i8_part(rows, most);
+        shapes[product.type][product.fetch_once][product.rows - 1](&product);
         product.a += product.rows * product.lda;
         product.c += product.rows * HEED_PANEL;
-    }
-}
-
-/* Blocks of K formats become a panel, one of each column at a time, whose next ones are fetched. */
-static void i8_k_columns(const struct heed_i8_product *product) {
-    const enum heed_type type = product->type;
-    const int64_t step = type_span(type, product->ldb);
-    char panel[HEED_PANEL * Q6_K_BYTES] __attribute__((aligned(64)));
-    struct i8_window window = {.k = K_BLOCK, .packed = panel, .lda = product->lda, .c = product->c};
-    memset(product->c, 0, (size_t)(product->rows * HEED_PANEL) * sizeof *product->c);
-    for (int64_t start = 0; start < product->k; start += K_BLOCK) {
-        const char *columns = type_at(type, product->b, start);
-        window.a = product->a + start / TYPE_BLOCK;
-        pack_k_blocks(columns, type, product->ldb, K_BLOCK, product->columns, panel);
-        for (int column = 0; column < HEED_PANEL; column++)
-            fetch_lines((uintptr_t)columns + (uintptr_t)(column * step + type_span(type, K_BLOCK)), Q6_K_BYTES, true);
-        i8_multiply_window(type, &window, product->rows);
     }
 }
 
@@ -325,8 +327,6 @@ static void i8_k_columns(const struct heed_i8_product *product) {
 static void i8_product(const struct heed_i8_product *product) {
     if (product->packed)
         i8_panel(product);
-    else if (type_is_k(product->type))
-        i8_k_columns(product);
     else
         i8_columns(product);
 }

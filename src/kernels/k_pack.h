@@ -3,38 +3,15 @@
 #ifndef HEED_KERNELS_K_PACK_H
 #define HEED_KERNELS_K_PACK_H
 
-enum { K_PIECE_WORDS = 8, K_HIGH_WORDS = 16 };
-
-/* Words of all columns from `bytes` on. */
-INLINE void k_load_words(const struct block_columns *at, const int bytes, const int count, vi words[]) {
-    UNROLL for (int first = 0; first < count; first += VF_PIECE) {
-        vf r[VF_PIECE];
-        load_column_words(at, bytes + first * WORD_BYTES, r);
-        UNROLL for (int i = 0; i < VF_PIECE; i++) words[first + i] = v_bits(r[i]);
-    }
-}
 INLINE void k_store_word(char *words, const int word, vi x) { v_store_bits(words + word * WORDS_BYTES, v_of_bits(x)); }
 
-/* d, m and the scales: those of groups 0 to 3 are the lower 6 bits of 8 bytes, those of groups 4 to 7 4 bits of 4 more, and above
- * them what those 8 have left. */
-INLINE void k_pack_scales(const struct block_columns *at, uint16_t *d, char *words) {
-    vi from[4];
-    k_load_words(at, 0, 4, from);
-    v_store_half(d, v_half_of(from[0], 0));
-    v_store_half(d + HEED_PANEL, v_half_of(from[0], 1));
-    UNROLL for (int less = 0; less < 2; less++) {
-        const vi last = v_choose_bits(15, v_shift(from[3], -4 * less), v_shift(from[1 + less], -2));
-        k_store_word(words, 2 * less, v_bits_of_bytes(from[1 + less], 0, 63));
-        k_store_word(words, 2 * less + 1, v_bits_of_bytes(last, 0, 63));
-    }
-}
-/* d is the last half of the last of four words. */
-INLINE void k_pack_q6_k_scales(const struct block_columns *at, uint16_t *d, char *words) {
-    vi from[4];
-    k_load_words(at, Q6_K_BYTES - 16, 4, from);
-    v_store_half(d, v_half_of(from[3], 1));
-    k_load_words(at, k_scales_at(HEED_Q6_K), 4, from);
-    UNROLL for (int i = 0; i < K_SCALE_WORDS; i++) k_store_word(words, i, from[i]);
+INLINE void k_pack_head(const enum heed_type type, const struct block_columns *at, uint16_t *d, char *words) {
+    struct k_head head;
+    k_load_head(type, at, &head);
+    v_store_half(d, head.d);
+    if (type != HEED_Q6_K)
+        v_store_half(d + HEED_PANEL, head.m);
+    UNROLL for (int i = 0; i < K_SCALE_WORDS; i++) k_store_word(words, i, head.scales[i]);
 }
 
 /* What is above the lower 4 bits of a group. */
@@ -60,7 +37,7 @@ INLINE void k_pack_block(const enum heed_type type, const struct block_columns *
     vi low[K_PIECE_WORDS], high[K_HIGH_WORDS];
     uint16_t *const d = (uint16_t *)(void *)block + j;
     char *const words = block + j * WORD_BYTES, *const groups = words + k_panel_groups_at(type);
-    (type == HEED_Q6_K ? k_pack_q6_k_scales : k_pack_scales)(at, d, words + k_panel_scales_at(type));
+    k_pack_head(type, at, d, words + k_panel_scales_at(type));
     k_load_words(at, k_high_at(type), k_high_words(type) * K_PIECE_WORDS, high);
     NO_UNROLL for (int piece = 0; piece < K_GROUPS / 2; piece++) {
         k_load_words(at, k_low_at(type) + piece * TYPE_BLOCK, K_PIECE_WORDS, low);

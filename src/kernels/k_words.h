@@ -75,16 +75,17 @@ INLINE struct k_turn k_turn_at(const enum heed_type type, const char *group, con
                            .high = group + (K_LOW_WORDS + (type == HEED_Q6_K ? half : 0)) * WORDS_BYTES,
                            .place = turn * TURN_WORDS};
 }
+/* Of each byte its lower, or upper, half, and above it what `high` has from bit `from` on. */
+INLINE vi k_numbers(const enum heed_type type, vi word, const int upper, vi high, int from) {
+    const vi low = upper ? v_high4(word) : v_low4(word);
+    return type == HEED_Q4_K ? low : v_above(low, v_bits_of_bytes(high, from, type == HEED_Q6_K ? 3 : 1), 4);
+}
+
 /* The numbers of elements 4 w to 4 w + 3 of a turn, without sign, in bytes. */
 INLINE vi k_load_numbers(const enum heed_type type, const struct k_turn *turn, int j, const int half, const int w) {
-    const vi word = load_word(turn->low, j, w * WORD_BYTES), low = half ? v_high4(word) : v_low4(word);
-    if (type == HEED_Q4_K)
-        return low;
-    const vi high = v_load_int((const uint8_t *)turn->high + j * WORD_BYTES);
-    return v_above(low,
-                   type == HEED_Q5_K ? v_bits_of_bytes(high, turn->place + w + K_LOW_WORDS * half, 1)
-                                     : v_bits_of_bytes(high, 2 * (turn->place + w), 3),
-                   4);
+    const vi word = load_word(turn->low, j, w * WORD_BYTES);
+    const vi high = type == HEED_Q4_K ? word : v_load_int((const uint8_t *)turn->high + j * WORD_BYTES);
+    return k_numbers(type, word, half, high, type == HEED_Q6_K ? 2 * (turn->place + w) : turn->place + w + K_LOW_WORDS * half);
 }
 /* Element i of a turn, of vector v: of the numbers of a word compilers make all four at once. */
 INLINE vf k_load_weight(const enum heed_type type, const struct k_scales *scales, const struct k_turn *turn, int j, const int v,

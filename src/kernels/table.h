@@ -19,6 +19,7 @@
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
 #include "kernels/k_words.h"
+#include "kernels/k_columns.h"
 #include "kernels/k_pack.h"
 #include "kernels/k_unpack.h"
 #include "kernels/blocks.h"

@@ -1,0 +1,91 @@
+/* Few rows in bytes times weights in ggml's K formats as they are, as integers: words of some columns are turned, and become
+ * numbers and sums, in registers.  Included by i8_product.h. */
+#ifndef HEED_KERNELS_I8_K_COLUMNS_H
+#define HEED_KERNELS_I8_K_COLUMNS_H
+
+enum { I8_K_ROWS = 4 /* at most */ };
+
+/* Of some columns, in L1 for want of registers: a block's scales, in floats and bytes, what is above its lower bits, and pieces. */
+struct i8_k_words {
+    vf d, m;
+    vi scales[K_SCALE_WORDS], high[K_PIECE_WORDS], low[2][K_PIECE_WORDS];
+};
+INLINE void i8_k_begin(const enum heed_type type, const struct block_columns *at, struct i8_k_words *words) {
+    struct k_head head;
+    k_load_head(type, at, &head);
+    words->d = v_mul(v_widen_f16(head.d), v_set1(WEIGHT_UNIT));
+    if (type != HEED_Q6_K)
+        words->m = v_mul(v_widen_f16(head.m), v_set1(WEIGHT_UNIT));
+    UNROLL for (int i = 0; i < K_SCALE_WORDS; i++) words->scales[i] = head.scales[i];
+    if (type == HEED_Q5_K)
+        k_load_words(at, k_high_at(type), K_PIECE_WORDS, words->high);
+}
+INLINE vf i8_k_scale(const struct i8_k_words *words, int index) {
+    return v_byte(v_shift(words->scales[index / WORD_BYTES], -8 * (index % WORD_BYTES)), 0);
+}
+
+/* Group g, in one half of the bytes of a piece: all rows. */
+INLINE void i8_k_take_group(const enum heed_type type, const int rows, const struct i8_k_words *words, int g, const int upper,
+                            const int piece, const struct heed_i8_block *a, int64_t lda, vf chain[I8_K_ROWS]) {
+    const int from = type == HEED_Q6_K ? 2 * (2 * upper + piece) : g;
+    vi sums[I8_K_ROWS];
+    UNROLL for (int half = 0; half < 2; half++) {
+        if (half == 0 || type == HEED_Q6_K)
+            UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_k_start(type, a + i * lda, half);
+        UNROLL for (int w = half * K_LOW_WORDS; w < (half + 1) * K_LOW_WORDS; w++) {
+            const vi numbers = k_numbers(type, words->low[piece][w], upper, words->high[w], from);
+            UNROLL for (int i = 0; i < rows; i++) sums[i] =
+                i8_k_dot(type, sums[i], numbers, v_set1_word(a[i * lda].q + w * WORD_BYTES));
+        }
+        if (half == 0 && type != HEED_Q6_K)
+            continue;
+        const vf by = v_mul(words->d, i8_k_scale(words, type == HEED_Q6_K ? 2 * g + half : g));
+        const vf less = type == HEED_Q6_K ? v_zero() : v_mul(words->m, i8_k_scale(words, K_GROUPS + g));
+        UNROLL for (int i = 0; i < rows; i++) {
+            const struct i8_k_row row = i8_k_row(type, a + i * lda, half);
+            chain[i] = i8_k_chain(type, chain[i], sums[i], &row, by, less);
+        }
+    }
+}
+
+/* c of some rows and VF_LANES columns, `step` bytes apart.  q6_K has the lower halves of two pieces first, and then their upper
+ * ones. */
+INLINE void i8_k_columns_body(const enum heed_type type, const int rows, const bool once, const struct heed_i8_product *product,
+                              const char *column, int64_t step, float *c) {
+    enum { Q6_ROUNDS = K_GROUPS / 4, ROUNDS = K_GROUPS / 2 };
+    const int rounds = type == HEED_Q6_K ? Q6_ROUNDS : ROUNDS, pieces = type == HEED_Q6_K ? 2 : 1;
+    const int bytes = (int)type_span(type, K_BLOCK);
+    const struct heed_i8_block *a = product->a;
+    struct block_columns at = block_columns_at(VF_LANES, column, step);
+    uintptr_t next = next_columns(once, column, VF_LANES * step);
+    vf chain[I8_K_ROWS];
+    UNROLL for (int i = 0; i < rows; i++) chain[i] = v_zero();
+    NO_UNROLL for (int64_t k = product->k; k > 0; k -= K_BLOCK) {
+        struct i8_k_words words;
+        i8_k_begin(type, &at, &words);
+        NO_UNROLL for (int round = 0; round < rounds; round++) {
+            PIN(round); /* else gcc unrolls it */
+            next = fetch_next_columns(once, next, VF_LANES * bytes / rounds);
+            if (type == HEED_Q6_K)
+                k_load_words(&at, k_high_at(type) + round * TYPE_BLOCK, K_PIECE_WORDS, words.high);
+            UNROLL for (int piece = 0; piece < pieces; piece++)
+                k_load_words(&at, k_low_at(type) + (round * pieces + piece) * TYPE_BLOCK, K_PIECE_WORDS, words.low[piece]);
+            UNROLL for (int upper = 0; upper < 2; upper++) UNROLL for (int piece = 0; piece < pieces; piece++, a++)
+                i8_k_take_group(type, rows, &words, (2 * round + upper) * pieces + piece, upper, piece, a, product->lda, chain);
+        }
+        block_columns_advance(VF_LANES, &at, bytes);
+    }
+    UNROLL for (int i = 0; i < rows; i++) v_store(c + i * HEED_PANEL, chain[i]);
+}
+
+/* As i8_all_columns. */
+INLINE void i8_k_all_columns(const enum heed_type type, const int rows, const bool once, const struct heed_i8_product *product) {
+    const int columns = product->columns, each = columns < VF_LANES ? 1 : VF_LANES;
+    const int64_t step = columns < VF_LANES ? 0 : type_span(type, product->ldb);
+    for (int done = 0; done < columns; done += each) {
+        const int j = smaller(done, columns - each);
+        i8_k_columns_body(type, rows, once, product, type_at(type, product->b, j * product->ldb), step, product->c + j);
+    }
+}
+
+#endif
