@@ -237,10 +237,11 @@ enum heed_compute {
      * to six times as fast, and attention some five times, with more than some 16 rows, and both slower than HEED_COMPUTE_BF16
      * elsewhere.  The first such call asks Linux for AMX, for all threads of the process. */
     HEED_COMPUTE_BF16_AMX,
-    /* Of heed_gemm, heed_linear and the projections of heed_attention_layer, with weights of HEED_Q8_0 or HEED_Q4_0: each 32
-     * elements of a row of a are rounded to integers of 8 bits times one scale, max|a| / 127, as heed_convert does it with a row to
-     * HEED_I8, and sums of 32 products are exact.  What ggml does with such weights, but that it rounds the scales of a to f16.
-     * Where there is AMX, the first such call asks Linux for it too. */
+    /* Of heed_gemm, heed_linear and the projections of heed_attention_layer, with weights in blocks: each 32 elements of a row of a
+     * are rounded to integers of 8 bits times one scale, max|a| / 127, as heed_convert does it with a row to HEED_I8, and sums of
+     * products of integers under one scale, 32 or of HEED_Q6_K 16, are exact.  What ggml does with such weights, but that it rounds
+     * the scales of a to f16, or with K formats has one scale for 256 elements.  Where there is AMX, the first such call asks Linux
+     * for it too. */
     HEED_COMPUTE_I8
 };
 
@@ -424,11 +425,10 @@ enum heed_status heed_kv_append(const struct heed_kv_append *append, const struc
  * is rounded once, at the end.  compute BF16: of a and b, not of alpha and beta c.
  *
  * a and c are of HEED_F32, HEED_BF16 or HEED_F16, b of any type.  HEED_I8: the sums of column j, of products with the integers, are
- * multiplied by b_scales[j], once.  HEED_Q8_0 and HEED_Q4_0: a weight is the scale of its block times its integer, exactly, so that
- * c has the bits which the same weights as floats give, unless compute is HEED_COMPUTE_I8; a scale may be NaN or infinite.  Blocks
- * run along k, so b is transposed (a tensor of a GGUF file, output channels by k, as it is), and k and ldb, which counts elements,
- * are multiples of 32. packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not
- * used, b_type is.
+ * multiplied by b_scales[j], once.  Blocks: c has the bits which the floats that the weights are (enum heed_type) give, unless
+ * compute is HEED_COMPUTE_I8; a scale may be NaN or infinite.  They run along k, so b is transposed (a tensor of a GGUF file,
+ * output channels by k, as it is), and k and ldb, which counts elements, are multiples of 32, of 256 with K formats.  packed_b,
+ * when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used, b_type is.
  */
 struct heed_gemm {
     int64_t m, n, k;
@@ -480,8 +480,8 @@ enum heed_status heed_softmax(const struct heed_softmax *softmax, const struct h
 /* output row i = the sum of row ids[i] of each table, times its factor, in their order: the embedding of tokens, and where a model
  * adds them, those of positions and token types (Devlin et al. 2019).  Sums are floats; an output of 16 bits is rounded once.
  *
- * Tables are of all types: HEED_I8 with a scale for each row, HEED_Q8_0 and HEED_Q4_0 in blocks along rows, so that columns and
- * stride are multiples of 32. */
+ * Tables are of all types: HEED_I8 with a scale for each row, blocks along rows, so that columns and stride are multiples of 32, of
+ * 256 with K formats. */
 struct heed_lookup {
     const void *data;     /* [rows, columns] */
     int64_t rows, stride; /* stride at least 0 */
@@ -574,11 +574,12 @@ enum heed_status heed_pack_weights(const struct heed_weights *weights, void *pac
  *   HEED_Q4_0  d = (the first of the elements of largest size) / -8, and min(15, floor(x * (1 / d) + 8.5)): the same
  *
  * A row of bytes, or a block, with a NaN or an infinity has the scale NaN and integers of 0.  Bytes with scales become floats by
- * heed_embedding, or where they are used. */
+ * heed_embedding, or where they are used.  K formats are read, not made: what makes good ones searches for scales (llama.cpp). */
 struct heed_convert {
-    int64_t rows, columns;     /* columns: a multiple of 32 for blocks, and so is the stride of more than one row of them */
+    int64_t rows,
+        columns; /* columns: a multiple of 32 for blocks, of 256 with K formats, and so is the stride of more than one row */
     struct heed_input input;   /* of any type but HEED_I8; data, token_stride and type count */
-    struct heed_output output; /* of any type */
+    struct heed_output output; /* of any type but K formats */
     float *scales;             /* [rows] with HEED_I8, else NULL */
 };
 enum heed_status heed_convert(const struct heed_convert *convert, const struct heed_exec *exec);

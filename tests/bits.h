@@ -20,6 +20,7 @@ void all_softmax_bits(struct pass *pass, const struct heed_exec *exec);
 void all_norm_bits(struct pass *pass, const struct heed_exec *exec);
 void all_activation_bits(struct pass *pass, const struct heed_exec *exec);
 void all_embedding_bits(struct pass *pass, const struct heed_exec *exec);
+void all_k_embedding_bits(struct pass *pass, const struct heed_exec *exec);
 void all_rope_bits(struct pass *pass, const struct heed_exec *exec);
 
 #endif

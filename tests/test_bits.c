@@ -106,7 +106,8 @@ static void weight_bits(struct pass *pass, enum heed_type type, enum heed_comput
 }
 
 static void all_weight_bits(struct pass *pass, const struct heed_exec *exec) {
-    static const int64_t shapes[][3] = {{1, 3, 32}, {1, 130, 320}, {4, 65, 128}, {7, 64, 96}, {40, 70, 288}};
+    static const int64_t shapes[][3] = {{1, 3, 32}, {1, 130, 320}, {4, 65, 128}, {7, 64, 96}, {40, 70, 288}},
+                         k_shapes[][3] = {{1, 67, 512}, {14, 70, 768}};
     static const enum heed_type types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
@@ -114,6 +115,11 @@ static void all_weight_bits(struct pass *pass, const struct heed_exec *exec) {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t t = 1; t < sizeof types / sizeof *types; t++)
             weight_bits(pass, types[t], HEED_COMPUTE_I8, shapes[s], exec);
+    for (size_t s = 0; s < sizeof k_shapes / sizeof *k_shapes; s++)
+        for (int type = HEED_Q4_K; type <= HEED_Q6_K; type++) {
+            weight_bits(pass, (enum heed_type)type, HEED_COMPUTE_F32, k_shapes[s], exec);
+            weight_bits(pass, (enum heed_type)type, HEED_COMPUTE_I8, k_shapes[s], exec);
+        }
 }
 
 static void all_gemm_bits(struct pass *pass, enum heed_compute compute, const struct heed_exec *exec) {
@@ -307,6 +313,7 @@ static void all_bits(struct pass *pass) {
     channel_bits(pass, &exec);
     all_weight_bits(pass, &exec);
     all_embedding_bits(pass, &exec);
+    all_k_embedding_bits(pass, &exec);
     all_rope_bits(pass, &exec);
 }
 

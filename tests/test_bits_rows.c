@@ -103,6 +103,25 @@ void all_embedding_bits(struct pass *pass, const struct heed_exec *exec) {
     }
 }
 
+/* A table of each K format. */
+void all_k_embedding_bits(struct pass *pass, const struct heed_exec *exec) {
+    enum { ROWS = 3, COLUMNS = 2 * K_BLOCK };
+    static const int32_t ids[ROWS] = {2, 0, 1};
+    for (int type = HEED_Q4_K; type <= HEED_Q6_K; type++) {
+        char name[128];
+        float y[ROWS * COLUMNS];
+        snprintf(name, sizeof name, "embedding/%s", type_name((enum heed_type)type));
+        struct rng rng = rng_fixed(name);
+        struct heed_lookup lookup = {.rows = ROWS, .stride = COLUMNS, .type = (enum heed_type)type, .ids = ids};
+        lookup.data = new_weights(&rng, lookup.type, ROWS * COLUMNS, false);
+        const struct heed_embedding embedding = {
+            .rows = ROWS, .columns = COLUMNS, .tables = 1, .lookup = &lookup, .output = {.data = y, .token_stride = COLUMNS}};
+        ck_assert_msg(heed_embedding(&embedding, exec) == HEED_OK, "%s", heed_error_message());
+        take_in(pass, name, y, ROWS * COLUMNS);
+        free((void *)(uintptr_t)lookup.data);
+    }
+}
+
 /* Tables, from near and far positions, and rows that they turn. */
 void all_rope_bits(struct pass *pass, const struct heed_exec *exec) {
     enum { TOKENS = 40, PAIRS = 33, WIDTH = 70 };

@@ -325,6 +325,11 @@ START_TEST(test_gemm_packed_bytes) {
     ck_assert_int_eq(packed_bytes(65, 96, HEED_Q8_0), 3 * 128 * 34);
     ck_assert_int_eq(packed_bytes(65, 96, HEED_Q4_0), 3 * 128 * 18);
     ck_assert_int_eq(packed_bytes(65, 95, HEED_Q4_0), -1);
+    ck_assert_int_eq(packed_bytes(65, 512, HEED_Q4_K), 2 * 128 * 148); /* scales of 6 bits are bytes */
+    ck_assert_int_eq(packed_bytes(65, 512, HEED_Q5_K), 2 * 128 * 180);
+    ck_assert_int_eq(packed_bytes(65, 512, HEED_Q6_K), 2 * 128 * 210);
+    ck_assert_int_eq(packed_bytes(65, 480, HEED_Q6_K), -1);
+    ck_assert_int_eq(packed_bytes(64, INT64_MAX / 256 * 256, HEED_Q4_K), -1);
     ck_assert_int_eq(packed_bytes(64, INT64_MAX / 32 * 32, HEED_Q8_0), -1);
     ck_assert_int_eq(packed_bytes(-1, 3, HEED_F32), -1);
     ck_assert_int_eq(packed_bytes(3, -1, HEED_F32), -1);

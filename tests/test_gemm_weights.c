@@ -106,6 +106,69 @@ START_TEST(test_weights_known_packed) {
 }
 END_TEST
 
+/* A block of a K format, put together by ggml's description of it: d is 1, m 1/2, which scales and numbers of all sizes meet. */
+static void put_known_element(enum heed_type type, unsigned char *block, int g, int i, int q) {
+    unsigned char *low = block + (type == HEED_Q4_K ? 16 : type == HEED_Q5_K ? 48 : 0);
+    if (type == HEED_Q6_K) {
+        low[g / 4 * 64 + g % 2 * 32 + i] |= (unsigned char)(q % 16 << (g % 4 < 2 ? 0 : 4));
+        block[128 + g / 4 * 32 + i] |= (unsigned char)(q / 16 << g % 4 * 2);
+        return;
+    }
+    low[g / 2 * 32 + i] |= (unsigned char)(q % 16 << (g % 2 ? 4 : 0));
+    if (type == HEED_Q5_K)
+        block[16 + i] |= (unsigned char)(q / 16 << g);
+}
+
+static void put_known_scales(enum heed_type type, unsigned char *block, const int scale[8], const int less[8]) {
+    const uint16_t one = 0x3c00, half = 0x3800;
+    memcpy(block + (type == HEED_Q6_K ? 208 : 0), &one, sizeof one);
+    if (type != HEED_Q6_K)
+        memcpy(block + 2, &half, sizeof half);
+    for (int g = 0; g < 8; g++)
+        if (type == HEED_Q6_K) {
+            block[192 + 2 * g] = (unsigned char)scale[g], block[193 + 2 * g] = (unsigned char)-scale[g];
+        } else if (g < 4) {
+            block[4 + g] |= (unsigned char)scale[g], block[8 + g] |= (unsigned char)less[g];
+        } else {
+            block[8 + g] = (unsigned char)(scale[g] % 16 | less[g] % 16 << 4);
+            block[g] |= (unsigned char)(scale[g] / 16 << 6), block[4 + g] |= (unsigned char)(less[g] / 16 << 6);
+        }
+}
+
+START_TEST(test_weights_known_k) {
+    const enum heed_type type = (enum heed_type)(HEED_Q4_K + _i);
+    static const int scale[8] = {1, 2, 3, 4, 5, 60, 7, 63}, less[8] = {0, 1, 2, 3, 36, 5, 63, 7};
+    const int numbers = type == HEED_Q4_K ? 16 : type == HEED_Q5_K ? 32 : 64;
+    unsigned char block[210] = {0};
+    float want[256];
+    put_known_scales(type, block, scale, less);
+    for (int at = 0; at < 256; at++) {
+        const int g = at / 32, i = at % 32, q = (i * 5 + g * 3) % numbers;
+        put_known_element(type, block, g, i, q);
+        want[at] =
+            type == HEED_Q6_K ? (float)((i < 16 ? scale[g] : -scale[g]) * (q - 32)) : (float)(scale[g] * q) - 0.5f * (float)less[g];
+        want[at] += 0.0f; /* of q6_K 0 is +0 */
+    }
+    for (int at = 0; at < 256; at++) {
+        float unit[256] = {0}, c = 0;
+        unit[at] = 1;
+        const struct heed_gemm g = {.m = 1,
+                                    .n = 1,
+                                    .k = 256,
+                                    .alpha = 1,
+                                    .transpose_b = true,
+                                    .a = unit,
+                                    .lda = 256,
+                                    .c = &c,
+                                    .ldc = 1,
+                                    .b_type = type,
+                                    .b = block,
+                                    .ldb = 256};
+        must_give(&g, want + at, type_name(type));
+    }
+}
+END_TEST
+
 /* Scales, then words of 4 bytes; of columns that are none, 0. */
 static void must_be_packed(enum heed_type type, const char *b, int64_t n, int64_t k, const char *panels) {
     const int64_t bytes = type_span(type, TYPE_BLOCK);
@@ -149,13 +212,23 @@ static double lost_as_bytes(const struct heed_gemm *g, int64_t row, int64_t bloc
     return fmax(largest / 127 * (1 + 2 * U), 0x1p-126) * (0.5 + 127 * 3 * U);
 }
 
+/* What the chain of a weight is made of: d * s * q and m * t of q4_K and q5_K as bytes meet it one after the other. */
+static double size_of_weight(const struct heed_gemm *g, int64_t p, int64_t j) {
+    struct ref_k_group group;
+    if (g->compute != HEED_COMPUTE_I8 || !type_is_k(g->b_type))
+        return fabs(ref_gemm_b(g, p, j));
+    ref_load_k_group(type_at(g->b_type, g->b, j * g->ldb), g->b_type, p / TYPE_BLOCK, &group);
+    return fabs(group.scale[p % TYPE_BLOCK / 16] * group.q[p % TYPE_BLOCK]) + fabs(group.less);
+}
+
 /* d * q, of 11 and 8 bits, is exact in a float, so that blocks have the bound of floats: gamma(k + 3), as in test_accuracy.c.
  * Integers take a product with their scale more, gamma(k + 4), which TINY of the chain is multiplied by.  Activations of 16 bits
  * are exact too.  As bytes, a block is one step of the chain, of a product of scales that is rounded, and what is lost of a meets
- * the weights, as does half of TINY of that product. */
+ * the weights, as does half of TINY of that product; a group of a K format is one or two such steps.  A weight of q4_K and q5_K is
+ * rounded as a float, but as bytes is not: one rounding more. */
 static void check_error(struct rng *rng, enum heed_type type, enum heed_compute compute, const struct heed_exec *exec,
                         struct accuracy *accuracy) {
-    const int64_t m = rng_range(rng, 1, 20), n = rng_range(rng, 1, 70), k = 32 * rng_range(rng, 1, 20);
+    const int64_t m = rng_range(rng, 1, 20), n = rng_range(rng, 1, 70), k = round_up(32 * rng_range(rng, 1, 20), type_block(type));
     accuracy->typical = rng_range(rng, 0, 1);
     const enum fill mode = accuracy->typical ? FILL_NORMAL : (enum fill)rng_range(rng, 0, FILL_FINITE_COUNT - 1);
     float *a = new_filled(rng, mode, m * k), *c = new_filled(rng, FILL_NORMAL, m * n), *before = new_floats(m * n);
@@ -176,7 +249,7 @@ static void check_error(struct rng *rng, enum heed_type type, enum heed_compute 
         for (int64_t p = 0; p < k; p++) {
             const double weight = fabs((double)g.alpha * ref_gemm_b(&g, p, i % n));
             const double each = compute == HEED_COMPUTE_I8 ? lost_as_bytes(&g, i / n, p / TYPE_BLOCK) : 0;
-            terms += weight * (fabs(ref_gemm_a(&g, i / n, p)) + each);
+            terms += fabs((double)g.alpha) * size_of_weight(&g, p, i % n) * (fabs(ref_gemm_a(&g, i / n, p)) + each);
             lost += weight * each;
         }
         const double tiny = (double)(2 * k + 2) * (1 + scale) * TINY * (compute == HEED_COMPUTE_I8 ? 128 * 128 : 1);
@@ -193,11 +266,10 @@ START_TEST(test_weights_error) {
     static const struct {
         enum heed_type type;
         enum heed_compute compute;
-    } kinds[] = {{HEED_I8, HEED_COMPUTE_F32},
-                 {HEED_Q8_0, HEED_COMPUTE_F32},
-                 {HEED_Q4_0, HEED_COMPUTE_F32},
-                 {HEED_Q8_0, HEED_COMPUTE_I8},
-                 {HEED_Q4_0, HEED_COMPUTE_I8}};
+    } kinds[] = {{HEED_I8, HEED_COMPUTE_F32},   {HEED_Q8_0, HEED_COMPUTE_F32}, {HEED_Q4_0, HEED_COMPUTE_F32},
+                 {HEED_Q4_K, HEED_COMPUTE_F32}, {HEED_Q5_K, HEED_COMPUTE_F32}, {HEED_Q6_K, HEED_COMPUTE_F32},
+                 {HEED_Q8_0, HEED_COMPUTE_I8},  {HEED_Q4_0, HEED_COMPUTE_I8},  {HEED_Q4_K, HEED_COMPUTE_I8},
+                 {HEED_Q5_K, HEED_COMPUTE_I8},  {HEED_Q6_K, HEED_COMPUTE_I8}};
     const struct heed_exec exec = {.isa = "scalar", .threads = 1};
     struct rng rng = rng_for("weights error", _i);
     struct accuracy accuracy = {0};
@@ -217,8 +289,9 @@ Suite *gemm_weights_suite(void) {
     tcase_add_test(tests, test_weights_known_q8_0);
     tcase_add_test(tests, test_weights_known_q4_0);
     tcase_add_test(tests, test_weights_known_packed);
+    tcase_add_loop_test(tests, test_weights_known_k, 0, 3);
     tcase_add_test(tests, test_weights_packed_layout);
-    tcase_add_loop_test(tests, test_weights_error, 0, 5);
+    tcase_add_loop_test(tests, test_weights_error, 0, 11);
     suite_add_tcase(suite, tests);
     return suite;
 }
