@@ -42,7 +42,7 @@ START_TEST(test_api_embedding_refuses_tables) {
     REFUSED(embedding, lookup[1].rows = 0, "lookup[1].rows", "0");
     REFUSED(embedding, lookup[0].rows = (int64_t)1 << 58, "lookup[0].data", "288230376151711744");
     REFUSED(embedding, lookup[1].stride = -1, "lookup[1].stride", "-1");
-    REFUSED(embedding, lookup[1].type = (enum heed_type)9, "lookup[1].type", "6");
+    REFUSED(embedding, lookup[1].type = (enum heed_type)9, "lookup[1].type", "9");
     REFUSED(embedding, lookup[1].type = (enum heed_type) - 1, "lookup[1].type", "");
     REFUSED(embedding, lookup[1].scales = NULL, "lookup[1].scales", "NULL");
     REFUSED(embedding, lookup[0].scales = memory, "lookup[0].scales", "f32");

@@ -1,4 +1,5 @@
-/* Weights in ggml's K formats: where a block of 256, and what packing makes of it, has what, and elements as floats.
+/* Weights in ggml's K formats: where a block of 256, and what packing makes of it, has what, and how numbers and
+ * scales come out of that.
  *
  * As they are, the lower 4 bits of two groups share bytes, in an order of each format's own, what q5_K and q6_K have above lies
  * apart, and scales of 6 bits are spread over 12 bytes.  A block of a panel of 64 columns is 64 of d, 64 of m, and 4 words of
@@ -92,29 +93,6 @@ INLINE vf k_load_weight(const enum heed_type type, const struct k_scales *scales
                         const int half, const int i) {
     const vf number = v_byte(k_load_numbers(type, turn, j + v * VF_LANES, half, i / WORD_BYTES), i % WORD_BYTES);
     return v_fma(number, scales->by[v], v_negate(scales->less[v]));
-}
-
-/* Elements of a block as it is, from `at` on, a vector of them. */
-INLINE vf k_load_elements(const enum heed_type type, const char *block, int at) {
-    const int group = at / TYPE_BLOCK, in_group = at % TYPE_BLOCK;
-    const int piece = type == HEED_Q6_K ? group / 4 * 2 + group % 2 : group / 2,
-              half = type == HEED_Q6_K ? group % 4 / 2 : group % 2;
-    const uint8_t *bytes = (const uint8_t *)block, *scales = bytes + k_scales_at(type);
-    const vi low = v_bits_of_bytes(v_load_bytes(bytes + k_low_at(type) + piece * TYPE_BLOCK + in_group), 4 * half, 15);
-    const uint8_t *above = bytes + k_high_at(type) + in_group;
-    uint16_t d, m;
-    memcpy(&d, block + k_d_at(type), sizeof d);
-    if (type == HEED_Q6_K) {
-        const vi high = v_bits_of_bytes(v_load_bytes(above + group / 4 * TYPE_BLOCK), group % 4 * 2, 3);
-        const float by = v_f16_1(d) * (float)(int8_t)scales[at / 16];
-        return v_fma(v_float_of_int(v_above(low, high, 4)), v_set1(by), v_set1(-32.0f * by));
-    }
-    memcpy(&m, block + 2, sizeof m);
-    scales += 4;
-    const int i = group % 4, scale = group < 4 ? scales[i] & 63 : (scales[8 + i] & 15) | scales[i] >> 6 << 4,
-              less = group < 4 ? scales[4 + i] & 63 : scales[8 + i] >> 4 | scales[4 + i] >> 6 << 4;
-    const vi numbers = type == HEED_Q4_K ? low : v_above(low, v_bits_of_bytes(v_load_bytes(above), group, 1), 4);
-    return v_fma(v_float_of_int(numbers), v_set1(v_f16_1(d) * (float)scale), v_set1(-(v_f16_1(m) * (float)less)));
 }
 
 #endif

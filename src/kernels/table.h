@@ -22,6 +22,7 @@
 #include "kernels/k_columns.h"
 #include "kernels/k_pack.h"
 #include "kernels/k_unpack.h"
+#include "kernels/k_elements.h"
 #include "kernels/blocks.h"
 #include "kernels/pack.h"
 #include "kernels/gemm_tile.h"
