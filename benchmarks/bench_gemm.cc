@@ -36,27 +36,38 @@ const Types floats = {HEED_F32, HEED_F32, HEED_COMPUTE_F32}, weights_of_bf16 = {
 
 /* Weights of 8 and 4 bits.  A single row reads them from memory, where those of a large model are: layers in turn. */
 const Shape weight_shapes[] = {{1, 4096, 4096}, {8, 4096, 4096}, {32, 4096, 4096}, {512, 768, 768}};
-const Shape brief_weight_shapes[] = {{67, 130, 128}, {1, 300, 192}};
-const heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0};
+const Shape brief_weight_shapes[] = {{67, 130, 256}, {1, 300, 512}};
+const heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
 /* Few rows, with weights as checkpoints have them. */
 const Shape checkpoint_shapes[] = {{1, 4096, 4096}, {4, 4096, 4096}, {1, 4096, 11008}};
 const Shape brief_checkpoint_shapes[] = {{1, 300, 200}};
 const heed_type checkpoint_types[] = {HEED_F32, HEED_BF16};
 const int64_t layers_bytes = INT64_C(256) << 20;
 
-bool has_blocks(heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
+/* Elements and bytes of a block; where its scale d is, and what makes its elements as small as others, in f16: 2^-7, 2^-3, 2^-10,
+ * 2^-11 or 2^-13; and m, where there is one, which makes their mean 0. */
+struct Format {
+    const char *name;
+    int64_t elements, bytes, scale_at;
+    uint16_t scale, less;
+};
+const Format &format_of(heed_type type) {
+    static const Format formats[] = {{"f32", 1, 4, -1, 0, 0},
+                                     {"bf16", 1, 2, -1, 0, 0},
+                                     {"f16", 1, 2, -1, 0, 0},
+                                     {"i8", 1, 1, -1, 0, 0},
+                                     {"q8_0", 32, 34, 0, 0x2000, 0},
+                                     {"q4_0", 32, 18, 0, 0x3000, 0},
+                                     {"q4_K", 256, 144, 0, 0x1400, 0x1f80},
+                                     {"q5_K", 256, 176, 0, 0x1000, 0x1fc0},
+                                     {"q6_K", 256, 210, 208, 0x0800, 0}};
+    return formats[type];
+}
+bool has_blocks(heed_type type) { return format_of(type).elements > 1; }
 bool is_of_bytes(heed_type type) { return type == HEED_I8 || has_blocks(type); }
 /* Of so many elements, whole blocks. */
-int64_t bytes_of(heed_type type, int64_t n) {
-    return type == HEED_Q8_0   ? n / 32 * 34
-           : type == HEED_Q4_0 ? n / 32 * 18
-           : type == HEED_I8   ? n
-           : type == HEED_F32  ? 4 * n
-                               : 2 * n;
-}
-std::string name_of(heed_type type) {
-    return type == HEED_F32 ? "f32" : type == HEED_BF16 ? "bf16" : type == HEED_I8 ? "i8" : type == HEED_Q8_0 ? "q8_0" : "q4_0";
-}
+int64_t bytes_of(heed_type type, int64_t n) { return n / format_of(type).elements * format_of(type).bytes; }
+std::string name_of(heed_type type) { return format_of(type).name; }
 std::string name_of(Types types) {
     const std::string name = types.a == types.b ? name_of(types.a) : name_of(types.a) + "x" + name_of(types.b);
     return name + (types.compute == HEED_COMPUTE_BF16       ? "_pairs"
@@ -65,15 +76,13 @@ std::string name_of(Types types) {
                                                             : "");
 }
 
-/* Random numbers of the type in (-1, 1): a bf16 is the upper half of a float.  Bytes are any, and blocks have a scale of f16, 2^-7
- * or 2^-3, with which they are as small. */
+/* Random numbers of the type in (-1, 1): a bf16 is the upper half of a float.  Bytes are any, and blocks have scales with which
+ * they are as small. */
 class Matrix : public Buffer {
   public:
     Matrix(int64_t n, heed_type type, uint64_t seed) : Buffer((bytes_of(type, n) + 3) / 4) {
-        const int64_t block = bytes_of(type, 32), count = type == HEED_F32    ? 0
-                                                          : type == HEED_BF16 ? n
-                                                                              : (bytes_of(type, n) + 1) / 2;
-        const uint16_t scale = type == HEED_Q8_0 ? 0x2000 : 0x3000;
+        const int64_t count = type == HEED_F32 ? 0 : type == HEED_BF16 ? n : (bytes_of(type, n) + 1) / 2;
+        const Format &format = format_of(type);
         char *bytes = reinterpret_cast<char *>(data());
         if (type == HEED_F32)
             fill(1, seed);
@@ -85,8 +94,11 @@ class Matrix : public Buffer {
             const uint16_t half = static_cast<uint16_t>(bits >> (type == HEED_BF16 ? 16 : 4));
             std::memcpy(bytes + 2 * i, &half, sizeof half);
         }
-        for (int64_t i = 0; has_blocks(type) && i < n / 32; i++)
-            std::memcpy(bytes + i * block, &scale, sizeof scale);
+        for (int64_t i = 0; has_blocks(type) && i < n / format.elements; i++) {
+            std::memcpy(bytes + i * format.bytes + format.scale_at, &format.scale, sizeof format.scale);
+            if (format.less)
+                std::memcpy(bytes + i * format.bytes + 2, &format.less, sizeof format.less);
+        }
     }
 };
 

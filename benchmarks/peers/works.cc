@@ -119,9 +119,10 @@ void BlockGemm::round_floats(const Blocks &blocks) {
     require(heed_convert(&convert, nullptr));
 }
 
-/* Any bits, with scales for which weights are in (-1, 1): d is 2^-10 or 2^-13, m what makes their mean 0. */
+/* Any bits, with scales for which weights are in (-1, 1): d is 2^-10, 2^-11 or 2^-13, m what makes their mean 0. */
 void BlockGemm::make_k_blocks(const Blocks &blocks) {
-    const uint16_t d = blocks.type == HEED_Q6_K ? 0x0800 : 0x1400, m = blocks.type == HEED_Q4_K ? 0x1f80 : 0x23c0;
+    const uint16_t d = blocks.type == HEED_Q4_K ? 0x1400 : blocks.type == HEED_Q5_K ? 0x1000 : 0x0800;
+    const uint16_t m = blocks.type == HEED_Q4_K ? 0x1f80 : 0x1fc0;
     unsigned char *bytes = reinterpret_cast<unsigned char *>(blocks_.get());
     const int64_t end = shape_.n * shape_.k / blocks.elements * blocks.bytes;
     std::mt19937 random(1);
