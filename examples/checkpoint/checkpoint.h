@@ -61,12 +61,15 @@ void checkpoint_release(const struct checkpoint *checkpoint);
 /* Whether the library may be given a spiece.model: it trusts a part of what is in it. */
 void spiece_check(const char *path, const char *file, size_t bytes);
 
-/* F32, BF16, F16, and in a GGUF file Q8_0 and Q4_0; aligned as heed wants it. */
+/* F32, BF16, F16, and in a GGUF file Q8_0, Q4_0, Q4_K, Q5_K and Q6_K; aligned as heed wants it. */
 struct tensor {
     const void *data;
     int64_t rows, columns;
     enum heed_type type;
 };
+/* Elements of a block of one of these types, 1 where it has none; and bytes of so many elements, which are whole blocks. */
+int64_t block_of(enum heed_type type);
+int64_t bytes_of(enum heed_type type, int64_t elements);
 bool checkpoint_has(const struct checkpoint *checkpoint, const char *name);
 /* The tensor of that name, which must be there, lie within the file, and have that shape: [rows, columns] or, if rows is 0,
  * [columns], which comes back as one row. */

@@ -34,11 +34,10 @@ static int64_t element(const json_t *array, size_t i) {
     return number >= 0 && number <= 0x1p53 && number == (double)(int64_t)number ? (int64_t)number : -1;
 }
 
-static const struct storage storages[] = {{"F32", 0, HEED_F32, 1, 4},
-                                          {"F16", 1, HEED_F16, 1, 2},
-                                          {"BF16", 30, HEED_BF16, 1, 2},
-                                          {"Q8_0", 8, HEED_Q8_0, 32, 34},
-                                          {"Q4_0", 2, HEED_Q4_0, 32, 18}};
+static const struct storage storages[] = {{"F32", 0, HEED_F32, 1, 4, 1, 2},        {"F16", 1, HEED_F16, 1, 2, 1, 0},
+                                          {"BF16", 30, HEED_BF16, 1, 2, 1, 0},     {"Q8_0", 8, HEED_Q8_0, 32, 34, 1, 0},
+                                          {"Q4_0", 2, HEED_Q4_0, 32, 18, 1, 0},    {"Q4_K", 12, HEED_Q4_K, 256, 144, 2, 0},
+                                          {"Q5_K", 13, HEED_Q5_K, 256, 176, 2, 0}, {"Q6_K", 14, HEED_Q6_K, 256, 210, 1, 208}};
 enum { STORAGES = sizeof storages / sizeof *storages };
 
 const struct storage *storage_of_gguf(uint32_t number) {
@@ -55,6 +54,20 @@ static const struct storage *storage_of(const json_t *entry) {
         if (dtype && strcmp(dtype, storages[i].name) == 0)
             return &storages[i];
     return NULL;
+}
+
+static const struct storage *storage_of_type(enum heed_type type) {
+    const struct storage *storage = storages;
+    while (storage->type != type)
+        storage++;
+    return storage;
+}
+
+int64_t block_of(enum heed_type type) { return storage_of_type(type)->elements; }
+
+int64_t bytes_of(enum heed_type type, int64_t elements) {
+    const struct storage *storage = storage_of_type(type);
+    return elements / storage->elements * storage->bytes;
 }
 
 static void check_shape(const struct shard *shard, const char *name, const json_t *shape, int64_t rows, int64_t columns) {
@@ -77,12 +90,13 @@ struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t 
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     const struct storage *storage = storage_of(entry);
     if (!storage)
-        fail("%s: %s: dtype is %s, must be F32, BF16, F16, Q8_0 or Q4_0", shard->path, name, dtype ? dtype : "missing");
+        fail("%s: %s: dtype is %s, must be F32, BF16, F16, Q8_0, Q4_0, Q4_K, Q5_K or Q6_K", shard->path, name,
+             dtype ? dtype : "missing");
     check_shape(shard, name, json_object_get(entry, "shape"), rows, columns);
     if (columns % storage->elements != 0)
         fail("%s: %s: rows of %" PRId64 " have no whole blocks of %" PRId64, shard->path, name, columns, storage->elements);
     const int64_t begin = element(offsets, 0), end = element(offsets, 1), width = storage->type == HEED_F32 ? 4 : 2;
-    const int64_t count = rows > 0 ? rows : 1, row = columns / storage->elements * storage->bytes;
+    const int64_t count = rows > 0 ? rows : 1, row = bytes_of(storage->type, columns);
     if (json_array_size(offsets) != 2 || begin < 0 || end < begin || end > shard->bytes || (end - begin) / row != count ||
         (end - begin) % row != 0)
         fail("%s: %s: data_offsets are %" PRId64 " and %" PRId64 ", which is not where its shape has room in %" PRId64
@@ -93,11 +107,14 @@ struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t 
     return (struct tensor){.data = shard->data + begin, .rows = count, .columns = columns, .type = storage->type};
 }
 
-/* By its exponent; of a block, that of its scale. */
-static bool is_finite(const unsigned char *element, enum heed_type type) {
-    const unsigned char *top = type == HEED_F32 ? element + 2 : element;
-    const unsigned exponent = type == HEED_F32 || type == HEED_BF16 ? 0x7f80 : 0x7c00;
-    return ((unsigned)(top[1] << 8 | top[0]) & exponent) != exponent;
+/* By its exponents. */
+static bool is_finite(const unsigned char *block, const struct storage *storage) {
+    const unsigned exponent = storage->type == HEED_F32 || storage->type == HEED_BF16 ? 0x7f80 : 0x7c00;
+    const unsigned char *half = block + storage->first;
+    bool finite = true;
+    for (int i = 0; i < storage->exponents; i++, half += 2)
+        finite &= ((unsigned)(half[1] << 8 | half[0]) & exponent) != exponent;
+    return finite;
 }
 
 const char *shard_not_finite(const struct shard *shard) {
@@ -110,7 +127,7 @@ const char *shard_not_finite(const struct shard *shard) {
         if (!storage || end > shard->bytes)
             continue;
         for (int64_t at = element(offsets, 0); at >= 0 && at + storage->bytes <= end; at += storage->bytes)
-            if (!is_finite(shard->data + at, storage->type))
+            if (!is_finite(shard->data + at, storage))
                 return name;
     }
     return NULL;

@@ -19,6 +19,7 @@ struct storage {
     uint32_t gguf;    /* its number in GGUF files */
     enum heed_type type;
     int64_t elements, bytes; /* of a block */
+    int exponents, first;    /* of a block, in 2 bytes each, from byte `first` on: those of a float, or of its scales */
 };
 /* NULL: not one of ours. */
 const struct storage *storage_of_gguf(uint32_t number);

@@ -21,11 +21,9 @@ void rms_norm(const struct heed_exec *exec, int64_t rows, int64_t width, float e
                         exec));
 }
 
-static bool has_blocks(const struct heed_weights *weights) { return weights->type == HEED_Q8_0 || weights->type == HEED_Q4_0; }
-
 /* Weights that are not in blocks are multiplied as floats where others are as bytes. */
 static enum heed_compute compute_with(const struct heed_weights *weights, enum heed_compute compute) {
-    return compute == HEED_COMPUTE_I8 && !has_blocks(weights) ? HEED_COMPUTE_F32 : compute;
+    return compute == HEED_COMPUTE_I8 && block_of(weights->type) == 1 ? HEED_COMPUTE_F32 : compute;
 }
 
 void linear_in(const struct heed_exec *exec, enum heed_compute compute, int64_t rows, const struct heed_weights *weights,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, BLOCK = 32, Q8_0_BYTES = 34, Q4_0_BYTES = 18 };
+enum { NAME_BYTES = 256 };
 
 void check(enum heed_status status) {
     if (status != HEED_OK)
@@ -58,41 +58,16 @@ void look_up(const struct heed_exec *exec, const struct tensor *tensor, const in
                          exec));
 }
 
-static bool in_blocks(enum heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0; }
-
-static int64_t bytes_of(enum heed_type type, int64_t elements) {
-    if (in_blocks(type))
-        return elements / BLOCK * (type == HEED_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES);
-    return elements * (type == HEED_F32 ? 4 : 2);
-}
-
-/* What is in blocks becomes floats as rows of a table do. */
-static void unpack_blocks(const struct reader *reader, const struct tensor *tensor, float *floats) {
-    int32_t *ids = allocate(tensor->rows, sizeof *ids);
-    for (int64_t i = 0; i < tensor->rows; i++)
-        ids[i] = (int32_t)i;
-    look_up(reader->exec, tensor, ids, tensor->rows, floats);
-    release(ids);
-}
-
 static void convert(const struct reader *reader, struct tensor tensor, enum heed_type type, void *copy) {
-    const int64_t count = tensor.rows * tensor.columns;
-    float *floats = NULL;
     if (tensor.type == type) {
-        memcpy(copy, tensor.data, (size_t)bytes_of(type, count));
+        memcpy(copy, tensor.data, (size_t)bytes_of(type, tensor.rows * tensor.columns));
         return;
-    }
-    if (in_blocks(tensor.type)) {
-        unpack_blocks(reader, &tensor, floats = allocate(count, sizeof *floats));
-        tensor.data = floats;
-        tensor.type = HEED_F32;
     }
     check(heed_convert(&(struct heed_convert){.rows = tensor.rows,
                                               .columns = tensor.columns,
                                               .input = {.data = tensor.data, .token_stride = tensor.columns, .type = tensor.type},
                                               .output = {.data = copy, .token_stride = tensor.columns, .type = type}},
                        reader->exec));
-    release(floats);
 }
 
 float *read_floats(const struct reader *reader, const char *name, const char *kind, int64_t rows, int64_t columns) {
@@ -113,7 +88,7 @@ static enum heed_type type_of_parts(const struct reader *reader, const struct pa
     }
     if (reader->stored)
         return type;
-    return reader->type == HEED_Q8_0 && inputs % BLOCK != 0 ? HEED_F32 : reader->type;
+    return inputs % block_of(reader->type) != 0 ? HEED_F32 : reader->type;
 }
 
 static float *read_bias(const struct reader *reader, const struct part *parts, int count, int64_t outputs) {

@@ -43,7 +43,6 @@ static int64_t size_of(const json_t *shape, size_t i) {
 
 /* Each with the shape that it says it has. */
 static void read_tensors(const struct shard *shard) {
-    static const int64_t blocks[] = {[HEED_F32] = 4, [HEED_BF16] = 2, [HEED_F16] = 2};
     const char *name;
     json_t *entry;
     touched += shard_not_finite(shard) != NULL;
@@ -54,11 +53,7 @@ static void read_tensors(const struct shard *shard) {
             continue;
         const struct tensor tensor =
             shard_tensor(shard, name, dimensions == 1 ? 0 : size_of(shape, 0), size_of(shape, dimensions - 1));
-        const int64_t elements = tensor.rows * tensor.columns;
-        if (tensor.type == HEED_Q8_0 || tensor.type == HEED_Q4_0)
-            touch(tensor.data, (size_t)(elements / 32 * (tensor.type == HEED_Q8_0 ? 34 : 18)));
-        else
-            touch(tensor.data, (size_t)(elements * blocks[tensor.type]));
+        touch(tensor.data, (size_t)bytes_of(tensor.type, tensor.rows * tensor.columns));
     }
 }
 

@@ -82,7 +82,7 @@ static void tensor(struct seed *seed, const char *name, uint64_t rows, uint64_t 
 /* What both have; the fields that follow are `more`. */
 static void begin_gguf(struct seed *seed, uint64_t more) {
     put(seed, "GGUF\3\0\0\0", 8);
-    put_number(seed, 3, 8);
+    put_number(seed, 6, 8);
     put_number(seed, 9 + more, 8);
     field_text(seed, "general.architecture", "llama");
     field_number(seed, "general.alignment", 32);
@@ -101,10 +101,13 @@ static void end_gguf(struct seed *seed) {
     tensor(seed, "rope_freqs.weight", 0, 8, 0, 0);
     tensor(seed, "token_embd.weight", 2, 32, 8, 32);
     tensor(seed, "q4", 1, 32, 2, 128);
+    tensor(seed, "q4k", 1, 256, 12, 160);
+    tensor(seed, "q5k", 1, 256, 13, 320);
+    tensor(seed, "q6k", 1, 256, 14, 512);
     put_zeros(seed, (32 - seed->size % 32) % 32);
     for (int i = 0; i < 8; i++)
         put_number(seed, 0x3f800000, 4);
-    put_zeros(seed, 128);
+    put_zeros(seed, 690);
 }
 
 static void make_scored(struct seed *seed) {
