@@ -171,6 +171,12 @@ class Damage:
             self.written(path, whole[:length], path)
         self.written(path, whole[:-34] + b"\0\x7e" + whole[-32:], "output.weight: has a NaN")  # the scale of the last block
         self.random(path, whole, header, path)
+        made = tiny.k_tensors()
+        whole, nan = tiny.gguf(tiny.WIDE, made, tiny.K_MIX), b"\0\x7e"
+        at = whole.index(bytes(made["model.embed_tokens.weight"][1])) + 176 + 2  # token 1's scale of what is subtracted
+        self.written(path, whole[:at] + nan + whole[at + 2 :], "token_embd.weight: has a NaN")
+        self.written(path, whole[:-2] + nan, "output.weight: has a NaN")
+        self.written(path, whole[:-1], "output.weight: data_offsets")
 
     def random(self, path, whole, reach, model, line="1 2 3", options=("--ids",)):
         chance = random.Random(1)

@@ -104,10 +104,11 @@ def compare_all(folder, recorded):
     made = tiny.tensors(tiny.CONFIG)
     largest = 0
     models = {}
-    for kind in tiny.KINDS:
+    files = [(kind, tiny.CONFIG, made) for kind in tiny.KINDS] + [(tiny.K_MIX, tiny.WIDE, tiny.k_tensors())]
+    for kind, config, values in files:
         path = os.path.join(folder, kind + ".gguf")
         with open(path, "wb") as file:
-            file.write(tiny.gguf(tiny.CONFIG, made, kind))
+            file.write(tiny.gguf(config, values, kind))
         models["GGUF " + kind] = path, kind
     for kind, shards in ("f32", 1), ("f16", 1), ("bf16", 3):
         path = os.path.join(folder, f"{kind}-{shards}")
@@ -122,9 +123,9 @@ def compare_all(folder, recorded):
     for name, (path, kind) in models.items():
         largest = max(largest, compare_recorded(name, path, recorded[kind]))
         isas = compare_bits(name, path, prompts)
-    for name in "GGUF q8_0", "safetensors bf16":
+    for name in "GGUF q8_0", "GGUF q4_k_m", "safetensors bf16":
         compare_rounded(name, models[name][0], prompts, ["--prompts=bf16"], ["--prompts=bf16-amx"])
-    for name in "GGUF q8_0", "GGUF q4_0":
+    for name in "GGUF q8_0", "GGUF q4_0", "GGUF q4_k_m":
         compare_rounded(name, models[name][0], prompts, ["--prompts=i8"], ["--prompts=i8", "--steps=i8"])
     caches = [["--cache=" + kind] for kind in ("bf16", "f16", "int8")]
     compare_rounded("GGUF f32", models["GGUF f32"][0], prompts, *caches, ["--cache=int8", "--prompts=bf16"])

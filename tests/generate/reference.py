@@ -175,6 +175,7 @@ def record_tiny(config, made):
 def record():
     made = tiny.tensors(tiny.CONFIG)
     recorded = {kind: record_tiny(tiny.CONFIG, tiny.kept(made, kind)) for kind in tiny.KINDS}
+    recorded[tiny.K_MIX] = record_tiny(tiny.WIDE, tiny.kept(tiny.k_tensors(), tiny.K_MIX))
     recorded["qwen3"] = record_tiny(tiny.QWEN3, tiny.tensors(tiny.QWEN3))
     write("tiny.json", recorded)
     tokenizer, ids = byte_level()

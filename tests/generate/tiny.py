@@ -23,19 +23,42 @@ CONFIG = {
 QWEN3 = {**CONFIG, "model_type": "qwen3"}
 KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2}
 BLOCK = 32
+WIDE = {**CONFIG, "hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 8, "head_dim": 32}  # rows of whole K blocks
+K_BLOCK = 256
+K_KINDS = {"q4_k": (12, 144, 3.5e-4), "q5_k": (13, 176, 1.7e-4), "q6_k": (14, 210, 6.5e-5)}  # number, bytes of a block, scale
+K_LESS = 2.6e-3  # the scale of what is subtracted, so that the middle is 0
+# A kind of file with all of them, q4_k where a name has none of these parts: queries, keys and values are alike in one layer only.
+K_MIX = "q4_k_m"
+K_PARTS = {"lm_head": "q6_k", "down_proj": "q6_k", "layers.1.self_attn.v_proj": "q6_k", "up_proj": "q5_k", "embed_tokens": "q5_k"}
 AFTER_WORDS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 SINCE_LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s" + AFTER_WORDS
 EXPRESSIONS = {"gpt-2": None, "llama-bpe": SINCE_LLAMA3 % r"\p{N}{1,3}", "qwen2": SINCE_LLAMA3 % r"\p{N}"}
 
 
+def draw(state):
+    """24 bits of a linear congruential generator."""
+    state[0] = (state[0] * 6364136223846793005 + 1442695040888963407) % 2**64
+    return state[0] >> 40
+
+
 def numbers(count, middle, spread, state):
-    """Sums of four numbers of a linear congruential generator, nearly normal; as floats have them."""
+    """Sums of four draws, nearly normal; as floats have them."""
     for _ in range(count):
-        total = 0
-        for _ in range(4):
-            state[0] = (state[0] * 6364136223846793005 + 1442695040888963407) % 2**64
-            total += (state[0] >> 40) / 2**24 - 0.5
+        total = sum(draw(state) / 2**24 - 0.5 for _ in range(4))
         yield struct.unpack("<f", struct.pack("<f", middle + spread * total))[0]
+
+
+def k_blocks(kind, count, state):
+    """The bytes of so many blocks: any, but for their scales."""
+    made, (_, size, scale) = [], K_KINDS[kind]
+    for times in numbers(count, 1.0, 0.3, state):
+        block = [draw(state) >> 16 for _ in range(size)]
+        if kind == "q6_k":
+            block[-2:] = struct.pack("<e", scale * times)
+        else:
+            block[:4] = struct.pack("<2e", scale * times, K_LESS * times)
+        made += block
+    return made
 
 
 def shapes(config):
@@ -57,12 +80,29 @@ def shapes(config):
         yield "lm_head.weight", (config["vocab_size"], width)
 
 
+def stored_as(kind, name, shape):
+    if len(shape) == 1:
+        return "f32"
+    return next((k for part, k in K_PARTS.items() if part in name), "q4_k") if kind == K_MIX else kind
+
+
 def tensors(config, seed=1):
     """Name -> shape and numbers."""
     state, made = [seed], {}
     for name, shape in shapes(config):
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         made[name] = shape, list(numbers(count, 1.0 if len(shape) == 1 else 0.0, 0.3, state))
+    return made
+
+
+def k_tensors():
+    """The same of WIDE, but for the bytes of matrices in place of numbers: they are made as K_MIX has them."""
+    state, made = [1], {}
+    for name, shape in shapes(WIDE):
+        if len(shape) == 1:
+            made[name] = shape, list(numbers(shape[0], 1.0, 0.3, state))
+        else:
+            made[name] = shape, k_blocks(stored_as(K_MIX, name, shape), shape[0] * shape[1] // K_BLOCK, state)
     return made
 
 
@@ -78,6 +118,8 @@ def encode_block(kind, block):
 
 
 def encode(kind, values):
+    if kind in K_KINDS:
+        return bytes(values)
     if kind == "f32":
         return struct.pack(f"<{len(values)}f", *values)
     if kind == "f16":
@@ -88,8 +130,33 @@ def encode(kind, values):
     return b"".join(encode_block(kind, values[i : i + BLOCK]) for i in range(0, len(values), BLOCK))
 
 
+def decode_k(kind, block):
+    """The numbers of a block, in groups of 32 or, of q6_k, of 16."""
+    if kind == "q6_k":
+        scales, scale = struct.unpack_from("<16b", block, 192), struct.unpack_from("<e", block, 208)[0]
+        for i in range(K_BLOCK):
+            half, quarter, j = i // 128, i // 32 % 4, i % 32
+            low, high = block[64 * half + 32 * (quarter % 2) + j] >> 4 * (quarter // 2), block[128 + 32 * half + j] >> 2 * quarter
+            yield scale * scales[i // 16] * ((low & 15 | (high & 3) << 4) - 32)
+        return
+    scale, less = struct.unpack_from("<2e", block)
+    six = block[4:16]
+    for i in range(K_BLOCK):
+        group, j = i // 32, i % 32
+        number = block[(16 if kind == "q4_k" else 48) + 32 * (group // 2) + j] >> 4 * (group % 2) & 15
+        number |= (block[16 + j] >> group & 1) << 4 if kind == "q5_k" else 0
+        if group < 4:
+            by, times = six[group] & 63, six[group + 4] & 63
+        else:
+            by, times = six[group + 4] & 15 | six[group - 4] >> 6 << 4, six[group + 4] >> 4 | six[group] >> 6 << 4
+        yield scale * by * number - less * times
+
+
 def decode(kind, data):
     """The numbers that encode() stored."""
+    if kind in K_KINDS:
+        size = K_KINDS[kind][1]
+        return [x for i in range(0, len(data), size) for x in decode_k(kind, data[i : i + size])]
     if kind in ("f32", "f16"):
         return list(struct.unpack(f"<{len(data) // (4 if kind == 'f32' else 2)}{'f' if kind == 'f32' else 'e'}", data))
     if kind == "bf16":
@@ -151,7 +218,7 @@ def gguf_name(name):
 
 def interleave(values, shape, head):
     """GGUF has rows of queries and keys in the order in which rope pairs them: i, i + head / 2, i + 1, ..."""
-    made, width = [], shape[1]
+    made, width = [], len(values) // shape[0]  # of numbers, or of bytes
     for first in range(0, shape[0], head):
         for i in range(head):
             row = first + i // 2 + i % 2 * (head // 2)
@@ -205,11 +272,11 @@ def gguf(config, made, kind, more=None, version=3):
     """The bytes of a file; more: further fields."""
     fields, infos, data = {**gguf_fields(config), **(more or {})}, b"", b""
     for name, (shape, values) in made.items():
-        stored = kind if len(shape) > 1 else "f32"
+        stored = stored_as(kind, name, shape)
         if config["model_type"] == "llama" and ("q_proj" in name or "k_proj" in name):
             values = interleave(values, shape, config["head_dim"])
         infos += gguf_text(gguf_name(name)) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
-        infos += struct.pack("<IQ", KINDS[stored], len(data))
+        infos += struct.pack("<IQ", K_KINDS[stored][0] if stored in K_KINDS else KINDS[stored], len(data))
         data += encode(stored, values)
         data += b"\0" * (-len(data) % 32)
     head = b"GGUF" + struct.pack("<IQQ", version, len(made), len(fields))
@@ -219,6 +286,5 @@ def gguf(config, made, kind, more=None, version=3):
 
 def kept(made, kind):
     """What remains of the numbers in a file of this kind."""
-    return {
-        name: (shape, decode(kind, encode(kind, values)) if len(shape) > 1 else values) for name, (shape, values) in made.items()
-    }
+    kinds = {name: stored_as(kind, name, shape) for name, (shape, _) in made.items()}
+    return {name: (shape, decode(kinds[name], encode(kinds[name], values))) for name, (shape, values) in made.items()}
