@@ -611,7 +611,7 @@ struct heed_head_norm {
 /* A layer of multi-head attention (Vaswani et al. 2017, section 3.2.2), on rows of tokens:
  *
  *   query, key, value = input qkv^T + bias, whose columns are [num_heads][head_dim], [num_kv_heads][head_dim] and
- *                       [num_kv_heads][value_dim], in this order
+ *                       [num_kv_heads][value_dim], in this order; or values by weights of their own, of another type, say
  *   output = attention(rope(norm(query)), rope(norm(key)), value) out^T + bias + residual
  *
  * with the bits of heed_linear, heed_rms_norm, heed_rope, heed_kv_append, heed_attention and heed_linear one after another, and
@@ -627,12 +627,13 @@ struct heed_attention_layer {
     struct heed_attention attention;
     const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */
     struct heed_rope_tables rope;
-    struct heed_weights qkv;    /* from the width of input */
+    struct heed_weights qkv;    /* from the width of input; without the values if `value` has outputs */
     struct heed_weights out;    /* from num_heads * value_dim to the width of output */
     struct heed_input input;    /* of any type; data, token_stride and type count, as in heed_linear */
     struct heed_input residual; /* data NULL: 0 */
     struct heed_output output;
     struct heed_head_norm head_norm;
+    struct heed_weights value; /* without outputs: none; else from the width of input to num_kv_heads * value_dim */
 };
 enum heed_status heed_attention_layer(const struct heed_attention_layer *layer, const struct heed_exec *exec);
 /* As heed_gemm_workspace_bytes. */

@@ -28,6 +28,7 @@ struct layout {
 
 struct steps {
     struct heed_linear qkv, out;
+    struct heed_linear value;              /* without outputs: none */
     struct heed_norm query_norm, key_norm; /* in place; without gain: none */
     struct heed_rope rope;                 /* of queries, and of keys beside them unless they go to a cache, in place */
     struct heed_kv_append append;          /* with a cache */
@@ -65,6 +66,19 @@ static enum heed_status check_sizes(const struct heed_attention *a) {
     return HEED_OK;
 }
 
+static enum heed_status check_weights(const struct heed_attention_layer *layer, const struct layout *layout) {
+    const struct heed_weights *value = &layer->value;
+    const bool apart = value->outputs != 0;
+    if (check_columns("qkv.outputs", layer->qkv.outputs,
+                      apart ? "queries of all heads, and keys" : "queries of all heads, keys, and values",
+                      apart ? layout->value : layout->columns))
+        return HEED_INVALID_ARGUMENT;
+    if (apart && (check_columns("value.outputs", value->outputs, "values", layout->columns - layout->value) ||
+                  check_columns("value.inputs", value->inputs, "qkv.inputs", layer->qkv.inputs)))
+        return HEED_INVALID_ARGUMENT;
+    return check_columns("out.inputs", layer->out.inputs, "outputs of all heads", layout->output_columns);
+}
+
 static enum heed_status lay_out(const struct heed_attention_layer *layer, struct layout *layout) {
     const struct heed_attention *a = &layer->attention;
     int64_t floats;
@@ -84,9 +98,7 @@ static enum heed_status lay_out(const struct heed_attention_layer *layer, struct
         return heed_fail(HEED_INVALID_ARGUMENT, "attention: query_tokens is %lld, times batch and heads it overflows",
                          (long long)a->query_tokens);
     layout->floats = workspace_round(layout->rows * layout->columns) + layout->rows * layout->output_columns;
-    if (check_columns("qkv.outputs", layer->qkv.outputs, "queries of all heads, keys, and values", layout->columns))
-        return HEED_INVALID_ARGUMENT;
-    return check_columns("out.inputs", layer->out.inputs, "outputs of all heads", layout->output_columns);
+    return check_weights(layer, layout);
 }
 
 static struct heed_input input_view(const struct heed_attention *a, float *data, int64_t width, int64_t stride) {
@@ -163,6 +175,9 @@ static void make_steps(const struct heed_attention_layer *layer, const struct la
                                     .residual = layer->residual,
                                     .output = layer->output},
                             .positions = layer->positions};
+    steps->value = steps->qkv;
+    steps->value.weights = layer->value;
+    steps->value.output.data = rows + layout->value;
     const struct heed_head_norm *norm = &layer->head_norm;
     steps->query_norm = norm_of(layer, layout, rows, layer->attention.num_heads, norm->query_gain);
     steps->key_norm = norm_of(layer, layout, rows + layout->key, layer->attention.num_kv_heads, norm->key_gain);
@@ -216,7 +231,8 @@ static enum heed_status check_regions_apart(const struct heed_region *output, st
 
 /* Nor of weights, masks and arrays. */
 static enum heed_status check_steps_apart(const struct steps *steps, const struct heed_region *output) {
-    if (heed_attention_check_apart(&steps->attention, output) || heed_linear_check_apart(&steps->qkv, output))
+    if (heed_attention_check_apart(&steps->attention, output) || heed_linear_check_apart(&steps->qkv, output) ||
+        (steps->value.weights.outputs != 0 && heed_linear_check_apart(&steps->value, output)))
         return HEED_INVALID_ARGUMENT;
     return heed_linear_check_apart(&steps->out, output);
 }
@@ -267,6 +283,9 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
     const int64_t qkv = heed_linear_workspace_bytes(&steps->qkv, exec);
     if (qkv < 0)
         return heed_fail_in("qkv"), -1;
+    const int64_t value = steps->value.weights.outputs != 0 ? heed_linear_workspace_bytes(&steps->value, exec) : 0;
+    if (value < 0)
+        return heed_fail_in("value"), -1;
     if (check_outputs(&steps->attention) || heed_attention_plan(&steps->attention, exec, &plan) || check_starts(&steps->attention))
         return heed_fail_in("attention"), -1;
     if ((steps->query_norm.gain && heed_norm_check(&steps->query_norm)) ||
@@ -283,7 +302,7 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
         return heed_fail_in("out"), -1;
     if (check_output_apart(steps))
         return -1;
-    return max_i64(max_i64(qkv, out), plan.workspace_bytes);
+    return max_i64(max_i64(max_i64(qkv, value), out), plan.workspace_bytes);
 }
 
 static enum heed_status check(const struct heed_attention_layer *layer, const struct heed_exec *exec, struct layout *layout) {
@@ -308,6 +327,8 @@ HEED_API int64_t heed_attention_layer_workspace_bytes(const struct heed_attentio
 
 static enum heed_status run_steps(const struct steps *steps, const struct heed_exec *exec) {
     enum heed_status status = heed_linear(&steps->qkv, exec);
+    if (status == HEED_OK && steps->value.weights.outputs != 0)
+        status = heed_linear(&steps->value, exec);
     if (status == HEED_OK && steps->query_norm.gain)
         status = heed_rms_norm(&steps->query_norm, exec);
     if (status == HEED_OK && steps->key_norm.gain)

@@ -148,6 +148,13 @@ START_TEST(test_api_attention_layer_refuses) {
     REFUSED(attention_layer, r.head_norm.key_gain = memory + 222, "output", "head_norm.key_gain");
     REFUSED(attention_layer, r.qkv.outputs = 16, "qkv.outputs", "15");
     REFUSED(attention_layer, r.out.inputs = 5, "out.inputs", "6");
+    REFUSED(attention_layer, r.value.outputs = 3, "qkv.outputs", "12");
+    REFUSED(attention_layer, (r.qkv.outputs = 12, r.value.outputs = -1), "value.outputs", "3");
+    REFUSED(attention_layer, (r.qkv.outputs = 12, r.value.outputs = 3, r.value.inputs = 5), "value.inputs", "6");
+    REFUSED(attention_layer, (r.qkv.outputs = 12, r.value.outputs = 3, r.value.inputs = 6), "value: weights.stride", "6");
+    REFUSED(attention_layer,
+            (r.qkv.outputs = 12, r.value = (struct heed_weights){.outputs = 3, .inputs = 6, .data = memory + 225, .stride = 6}),
+            "output", "weights.data");
     REFUSED(attention_layer, r.qkv.stride = 5, "qkv: weights.stride", "5");
     REFUSED(attention_layer, r.out.data = NULL, "out: weights.data", "NULL");
     REFUSED(attention_layer, r.input.data = NULL, "qkv: input", "NULL");

@@ -22,11 +22,13 @@ struct layer {
     int64_t bytes;                  /* of all pages */
     float *cos, *sin;               /* NULL: no rope */
     float *gain[2];                 /* of queries and keys; NULL: no norm */
+    const void *value_data;         /* packed weights of values alone, or NULL */
 };
 
 /* As bytes, weights are blocks of them. */
 static struct heed_weights new_layer_weights(struct rng *rng, enum heed_compute compute, int64_t outputs, int64_t inputs) {
-    const enum heed_type type = compute != HEED_COMPUTE_I8 ? HEED_F32 : rng_range(rng, 0, 1) ? HEED_Q8_0 : HEED_Q4_0;
+    const enum heed_type type =
+        compute != HEED_COMPUTE_I8 ? HEED_F32 : (enum heed_type)rng_range(rng, HEED_Q8_0, inputs % K_BLOCK ? HEED_Q4_0 : HEED_Q6_K);
     return (struct heed_weights){.outputs = outputs,
                                  .inputs = inputs,
                                  .data = type == HEED_F32 ? (void *)new_filled(rng, FILL_NORMAL, outputs * inputs)
@@ -190,12 +192,29 @@ static void make_want(struct layer *layer) {
     free(heads);
 }
 
+/* Values by weights of their own: the last of qkv, in the same rows or packed. */
+static void part_values(struct rng *rng, struct layer *layer) {
+    struct heed_weights *qkv = &layer->request.qkv, *value = &layer->request.value;
+    const struct heed_attention *a = &layer->request.attention;
+    *value = *qkv;
+    value->outputs = a->num_kv_heads * a->value_dim;
+    qkv->outputs -= value->outputs;
+    value->data = type_at(qkv->type, qkv->data, qkv->outputs * qkv->stride);
+    value->bias = qkv->bias ? qkv->bias + qkv->outputs : NULL;
+    if (rng_range(rng, 0, 1))
+        return;
+    void *packed = malloc((size_t)heed_packed_bytes(value) + 1);
+    ck_assert_int_eq(heed_pack_weights(value, packed, NULL), HEED_OK);
+    value->packed = layer->value_data = packed;
+}
+
 static struct layer *new_layer(struct rng *rng) {
     struct layer *layer = calloc(1, sizeof *layer);
     struct heed_attention *a = &layer->request.attention;
     choose_sizes(rng, a);
     const bool of_blocks = a->compute == HEED_COMPUTE_I8;
-    const int64_t inputs = of_blocks ? TYPE_BLOCK * rng_range(rng, 0, 3) : rng_range(rng, 0, 50);
+    const int64_t blocks = rng_range(rng, 0, 3) ? TYPE_BLOCK * rng_range(rng, 0, 3) : K_BLOCK;
+    const int64_t inputs = of_blocks ? blocks : rng_range(rng, 0, 50);
     make_starts(rng, layer);
     if (rng_range(rng, 0, 1))
         make_cache(rng, layer);
@@ -210,6 +229,8 @@ static struct layer *new_layer(struct rng *rng) {
     layer->residual = rng_range(rng, 0, 1) ? new_filled(rng, FILL_NORMAL, layer->rows * layer->columns) : NULL;
     layer->want = new_floats(layer->rows * layer->columns);
     make_want(layer);
+    if (rng_range(rng, 0, 2) == 0)
+        part_values(rng, layer);
     return layer;
 }
 
@@ -220,7 +241,8 @@ static void free_layer(struct layer *layer) {
         free((void *)(uintptr_t)w[i]->bias);
     }
     void *const all[] = {layer->input, layer->residual, layer->want,    layer->pages,   layer->want_pages,
-                         layer->cos,   layer->sin,      layer->gain[0], layer->gain[1], layer};
+                         layer->cos,   layer->sin,      layer->gain[0], layer->gain[1], (void *)(uintptr_t)layer->value_data,
+                         layer};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 struct layer {
-    struct heed_weights qkv, projection; /* packed */
+    struct heed_weights qkv, value, projection; /* packed; value: without outputs where qkv has values too */
     struct feed_forward inner;
     float *attention_norm, *inner_norm;
     float *query_norm, *key_norm; /* of each head; NULL: none */
@@ -46,7 +46,8 @@ static struct layer read_layer(const struct config *config, const struct reader 
     const int64_t width = config->width, inner = config->inner, heads = config->heads * config->head;
     const int64_t kv = config->kv_heads * config->head;
     const struct part qkv[] = {{"self_attn.q_proj", heads}, {"self_attn.k_proj", kv}, {"self_attn.v_proj", kv}};
-    struct layer layer = {.qkv = read_parts(reader, qkv, 3, width),
+    const bool together = have_one_type(reader, qkv, 3, width); /* values often have more bits than queries and keys */
+    struct layer layer = {.qkv = read_parts(reader, qkv, together ? 3 : 2, width),
                           .projection = read_linear(reader, "self_attn.o_proj", width, heads),
                           .inner = {.up = read_linear(reader, "mlp.gate_proj", inner, width),
                                     .gate = read_linear(reader, "mlp.up_proj", inner, width),
@@ -54,6 +55,8 @@ static struct layer read_layer(const struct config *config, const struct reader 
                                     .activation = HEED_SILU},
                           .attention_norm = read_floats(reader, "input_layernorm", ".weight", 0, width),
                           .inner_norm = read_floats(reader, "post_attention_layernorm", ".weight", 0, width)};
+    if (!together)
+        layer.value = read_linear(reader, qkv[2].name, kv, width);
     if (config->head_norms) {
         layer.query_norm = read_floats(reader, "self_attn.q_norm", ".weight", 0, config->head);
         layer.key_norm = read_floats(reader, "self_attn.k_norm", ".weight", 0, config->head);
@@ -167,6 +170,7 @@ float *model_run(struct model *model, const struct batch *batch) {
         const struct heed_kv_cache cache = store_layer(&model->store, i, batch->page);
         attention.attention.cache = &cache;
         attention.qkv = layer->qkv;
+        attention.value = layer->value;
         attention.out = layer->projection;
         attention.head_norm = (struct heed_head_norm){layer->query_norm, layer->key_norm, model->config.epsilon};
         normalise(model, layer->attention_norm, tokens);

@@ -44,6 +44,8 @@ void linear(const struct heed_exec *exec, int64_t rows, const struct heed_weight
 
 void attend(const struct heed_exec *exec, struct heed_attention_layer layer, const float *input, float *hidden) {
     layer.attention.compute = compute_with(&layer.qkv, compute_with(&layer.out, layer.attention.compute));
+    if (layer.value.outputs > 0)
+        layer.attention.compute = compute_with(&layer.value, layer.attention.compute);
     layer.input = rows_of(input, layer.qkv.inputs);
     layer.residual = rows_of(hidden, layer.out.outputs);
     layer.output = rows_to(hidden, layer.out.outputs);

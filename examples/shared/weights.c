@@ -91,6 +91,14 @@ static enum heed_type type_of_parts(const struct reader *reader, const struct pa
     return inputs % block_of(reader->type) != 0 ? HEED_F32 : reader->type;
 }
 
+bool have_one_type(const struct reader *reader, const struct part *parts, int count, int64_t inputs) {
+    const enum heed_type first = find_table(reader, parts[0].name, parts[0].outputs, inputs).type;
+    bool one = true;
+    for (int i = 1; i < count; i++)
+        one &= find_table(reader, parts[i].name, parts[i].outputs, inputs).type == first;
+    return one || !reader->stored;
+}
+
 static float *read_bias(const struct reader *reader, const struct part *parts, int count, int64_t outputs) {
     float *bias = allocate(outputs, sizeof *bias), *next = bias;
     for (int i = 0; i < count; next += parts[i++].outputs)

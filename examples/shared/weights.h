@@ -40,6 +40,8 @@ struct part {
     const char *name;
     int64_t outputs;
 };
+/* Whether they keep one type, and need not become floats to be one. */
+bool have_one_type(const struct reader *reader, const struct part *parts, int count, int64_t inputs);
 struct heed_weights read_parts(const struct reader *reader, const struct part *parts, int count, int64_t inputs);
 
 /* The rows of a tensor that ids name, for heed_embedding; and output row i = row ids[i]. */

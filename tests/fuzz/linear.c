@@ -161,23 +161,28 @@ static enum marked mark_layer(struct memory *memory, const void *request) {
     const int64_t rows = r->attention.batch * r->attention.query_tokens;
     if (rows == 0)
         return MARKED;
-    if (is_large(rows, r->qkv.outputs, r->qkv.inputs) || is_large(rows, r->out.outputs, r->out.inputs) ||
+    if (is_large(rows, r->qkv.outputs, r->qkv.inputs) || is_large(rows, r->value.outputs, r->value.inputs) ||
+        is_large(rows, r->out.outputs, r->out.inputs) ||
         is_large(r->attention.num_heads * rows, r->attention.query_tokens, r->attention.head_dim + r->attention.value_dim))
         return MARKED_OUTSIDE;
     const bool in_place = is_output(&r->output, &r->residual);
     const struct rows input = view_rows(&r->input, rows, r->qkv.inputs), first[] = {weight_rows(&r->qkv)},
-                      second[] = {weight_rows(&r->out)};
+                      of_values[] = {weight_rows(&r->value)}, second[] = {weight_rows(&r->out)};
     const struct rows output = typed_rows(r->output.data, r->output.type, rows, r->out.outputs, r->output.token_stride);
     const struct rows others[] = {matrix_rows(r->qkv.bias, 1, r->qkv.bias ? r->qkv.outputs : 0, 0),
+                                  matrix_rows(r->value.bias, 1, r->value.bias ? r->value.outputs : 0, 0),
                                   matrix_rows(r->out.bias, 1, r->out.bias ? r->out.outputs : 0, 0),
                                   view_rows(&r->residual, rows, in_place ? 0 : r->out.outputs),
-                                  gain_rows(r, r->head_norm.query_gain), gain_rows(r, r->head_norm.key_gain)};
-    const bool projects = r->qkv.inputs > 0 && r->qkv.outputs > 0;
+                                  gain_rows(r, r->head_norm.query_gain),
+                                  gain_rows(r, r->head_norm.key_gain)};
+    const bool projects = r->qkv.inputs > 0 && r->qkv.outputs > 0, has_values = projects && r->value.outputs > 0;
     enum marked marked = projects ? memory_mark(memory, &input, ROLE_READ_FIRST) : MARKED;
     if (marked == MARKED)
-        marked = mark_inputs(memory, others, 5);
+        marked = mark_inputs(memory, others, 6);
     if (marked == MARKED && projects)
         marked = mark_inputs(memory, first, 1);
+    if (marked == MARKED && has_values)
+        marked = mark_inputs(memory, of_values, 1);
     if (marked == MARKED && r->out.inputs > 0 && r->out.outputs > 0)
         marked = mark_inputs(memory, second, 1);
     return marked == MARKED && r->out.outputs > 0 ? memory_mark(memory, &output, ROLE_OUTPUT) : marked;
@@ -206,6 +211,11 @@ void fuzz_attention_layer(struct input *in) {
     r.qkv.outputs = (a->num_heads + a->num_kv_heads) * a->head_dim + a->num_kv_heads * a->value_dim;
     r.out.inputs = a->num_heads * a->value_dim;
     r.qkv.type = take_type(in), r.out.type = take_type(in);
+    if (take_chance(in, 3)) {
+        r.value = (struct heed_weights){.outputs = a->num_kv_heads * a->value_dim, .inputs = r.qkv.inputs, .type = take_type(in)};
+        r.qkv.outputs -= r.value.outputs;
+        take_weights(in, &memory, &r.value);
+    }
     take_weights(in, &memory, &r.qkv);
     take_weights(in, &memory, &r.out);
     r.input = take_view(in, &memory, "input", a->batch * a->query_tokens, r.qkv.inputs);
