@@ -457,8 +457,11 @@ int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct hee
  * has no whole blocks or the type is none of b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and
  * writes so many: column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros; of HEED_BF16 [ceil(n / 64)][ceil(k
  * / 2)][64][2], two rows of b side by side, with zeros after an odd one; of blocks [ceil(n / 64)][k / 32], each of 64 scales and
- * then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of HEED_Q4_0.  packed_b is aligned to an
- * element, or the scale of a block, to 64 bytes for full speed.  The layout is the same on every instruction set. */
+ * then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of HEED_Q4_0; of K formats [ceil(n / 64)]
+ * [k / 256], each of 64 d, 64 m unless HEED_Q6_K, [4][64] times 4 bytes of scales, s before t, and 8 groups of [4][64] times 4
+ * bytes of lower bits, element i + 16 above element i, and [1][64], or [2][64] of HEED_Q6_K, of upper ones (src/kernels/k_words.h).
+ * packed_b is aligned to an element, or the scale of a block, to 64 bytes for full speed.  The layout is the same on every
+ * instruction set. */
 int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm);
 enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec);
 

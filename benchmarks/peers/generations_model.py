@@ -1,6 +1,8 @@
-"""Random weights in the shape of SmolLM-135M, as GGUF files with tensors of each kind: what generations.py races on."""
+"""Random weights in the shape of SmolLM-135M, as GGUF files with tensors of each kind: what generations.py races on.  K formats want
+rows of whole blocks of 256, and so a shape of their own."""
 
 import os
+import re
 import struct
 import sys
 import tempfile
@@ -10,7 +12,7 @@ import numpy
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/generate"))
 import tiny
 
-KINDS = "f32", "bf16", "q8_0", "q4_0"
+KINDS = "f32", "bf16", "q8_0", "q4_0", "q4_K_M"
 POSITIONS = 2048
 CONFIG = {
     **tiny.CONFIG,
@@ -23,6 +25,14 @@ CONFIG = {
     "head_dim": 64,
     "max_position_embeddings": POSITIONS,
     "tie_word_embeddings": True,
+}
+WIDE = {
+    **CONFIG,
+    "hidden_size": 768,
+    "intermediate_size": 2048,
+    "num_hidden_layers": 20,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
 }
 SPREAD = CONFIG["hidden_size"] ** -0.5  # what a layer gives is about as large as what it gets
 ALIGNMENT = 32
@@ -58,20 +68,54 @@ def encode(array, kind):
     return array if kind == "f32" else in_blocks(array, kind)
 
 
+def k_kind(name):
+    """As llama.cpp's Q4_K_M has it: more bits for the head, and in half of the layers for values and the way down."""
+    more = "embed_tokens" in name or re.search(r"layers\.\d*[02468]\.(self_attn\.v|mlp\.down)_proj", name)
+    return "q6_k" if more else "q4_k"
+
+
+def k_blocks(shape, kind, random):
+    """Any bits, with scales for which numbers spread as other weights do."""
+    number, size, _ = tiny.K_KINDS[kind]
+    blocks = random.integers(0, 256, (shape[0] * shape[1] // 256, size), dtype=numpy.uint8)
+    d = numpy.float16(SPREAD / (1400 if kind == "q6_k" else 290))
+    blocks[:, -2 if kind == "q6_k" else 0 :][:, :2] = numpy.frombuffer(d.tobytes(), numpy.uint8)
+    if kind == "q4_k":
+        blocks[:, 2:4] = numpy.frombuffer(numpy.float16(7.5 * d).tobytes(), numpy.uint8)
+    return number, blocks
+
+
 def interleave(array):
     """GGUF has rows of queries and keys in the order in which rope pairs them."""
     head, width = CONFIG["head_dim"], array.shape[1]
     return numpy.ascontiguousarray(array.reshape(-1, 2, head // 2, width).swapaxes(1, 2)).reshape(-1, width)
 
 
-def write(path, kind):
-    fields = {**tiny.gguf_fields(CONFIG), "tokenizer.ggml.model": "no_vocab"}
-    infos, data, place = b"", [], 0
+def stored(kind):
+    """Of each tensor its name, shape, number of a type, and bytes."""
     for name, array in tensors():
-        stored = kind if array.ndim > 1 else "f32"
-        packed = encode(interleave(array) if "q_proj" in name or "k_proj" in name else array, stored).tobytes()
-        infos += tiny.gguf_text(tiny.gguf_name(name)) + struct.pack(f"<I{array.ndim}Q", array.ndim, *reversed(array.shape))
-        infos += struct.pack("<IQ", tiny.KINDS[stored], place)
+        as_kind = kind if array.ndim > 1 else "f32"
+        array = interleave(array) if "q_proj" in name or "k_proj" in name else array
+        yield name, array.shape, tiny.KINDS[as_kind], encode(array, as_kind).tobytes()
+
+
+def stored_in_k():
+    random = numpy.random.default_rng(1)
+    for name, shape in tiny.shapes(WIDE):
+        if len(shape) == 1:
+            yield name, shape, tiny.KINDS["f32"], numpy.ones(shape, numpy.float32).tobytes()
+        else:
+            number, blocks = k_blocks(shape, k_kind(name), random)
+            yield name, shape, number, blocks.tobytes()
+
+
+def write(path, kind):
+    in_k = kind == "q4_K_M"
+    fields = {**tiny.gguf_fields(WIDE if in_k else CONFIG), "tokenizer.ggml.model": "no_vocab"}
+    infos, data, place = b"", [], 0
+    for name, shape, number, packed in stored_in_k() if in_k else stored(kind):
+        infos += tiny.gguf_text(tiny.gguf_name(name)) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        infos += struct.pack("<IQ", number, place)
         data.append(packed + bytes(-len(packed) % ALIGNMENT))
         place += len(data[-1])
     head = b"GGUF" + struct.pack("<IQQ", 3, len(data), len(fields))
