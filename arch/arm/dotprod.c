@@ -14,6 +14,7 @@ INLINE vi dotprod_dot(vi acc, vi w, vi x) {
 }
 INLINE vi dotprod_end(vi acc) { return acc; }
 #define I8_DOT        dotprod_dot
+#define I8_DOT_U7     dotprod_dot
 #define I8_DOT_U4     dotprod_dot
 #define I8_DOT_U4_END dotprod_end
 #define I8_STARTS     true

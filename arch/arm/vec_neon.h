@@ -170,6 +170,7 @@ INLINE vi v_dot_i8(vi acc, vi w, vi x) {
     __asm__ volatile("sadalp %0.4s, %1.8h" : "+w"(acc) : "w"(pairs));
     return acc;
 }
+INLINE vi v_dot_u7(vi acc, vi w, vi x) { return v_dot_i8(acc, w, x); }
 INLINE vi v_dot_u4(vi acc, vi w, vi x) { return v_dot_i8(acc, w, x); }
 INLINE vi v_dot_u4_end(vi acc) { return acc; }
 INLINE vi v_low4(vi x) { return vandq_u32(x, vdupq_n_u32(0x0f0f0f0f)); }

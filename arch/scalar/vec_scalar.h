@@ -142,6 +142,7 @@ INLINE vi v_dot_i8(vi acc, vi w, vi x) {
     UNROLL for (int i = 0; i < 4; i++) sum += scalar_byte(w, i) * scalar_byte(x, i);
     return (vi)sum;
 }
+INLINE vi v_dot_u7(vi acc, vi w, vi x) { return v_dot_i8(acc, w, x); }
 INLINE vi v_dot_u4(vi acc, vi w, vi x) { return v_dot_i8(acc, w, x); }
 INLINE vi v_dot_u4_end(vi acc) { return acc; }
 INLINE vi v_low4(vi x) { return x & 0x0f0f0f0f; }

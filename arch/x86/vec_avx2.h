@@ -196,13 +196,14 @@ INLINE vi v_add_int(vi a, vi b) { return _mm256_add_epi32(a, b); }
 INLINE vf v_next_piece(vf x) { return _mm256_permute2f128_ps(x, x, 1); }
 INLINE vf v_float_of_int(vi x) { return _mm256_cvtepi32_ps(x); }
 INLINE vi avx2_sum_pairs(vi x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }
-/* The instruction takes one factor without sign, so w gives its own to x.  Two products of 128 * 127 are less than 2^15.
+/* The instruction takes one factor without sign: one that has it gives it to x.  Two products of 128 * 127 are less than 2^15.
  * Sums as instructions: gcc 12 else adds up products in an order of its own, and keeps them on the stack. */
-INLINE vi v_dot_i8(vi acc, vi w, vi x) {
-    const vi products = avx2_sum_pairs(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)));
+INLINE vi v_dot_u7(vi acc, vi w, vi x) {
+    const vi products = avx2_sum_pairs(_mm256_maddubs_epi16(w, x));
     __asm__("vpaddd %1, %0, %0" : "+x"(acc) : "x"(products));
     return acc;
 }
+INLINE vi v_dot_i8(vi acc, vi w, vi x) { return v_dot_u7(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w)); }
 /* Sums of 16 bits: 16 products of 15 * 127 are less than 2^15. */
 INLINE vi v_dot_u4(vi acc, vi w, vi x) {
     __asm__("vpaddw %1, %0, %0" : "+x"(acc) : "x"(_mm256_maddubs_epi16(w, x)));

@@ -229,14 +229,15 @@ INLINE vi v_add_int(vi a, vi b) { return _mm512_add_epi32(a, b); }
 INLINE vf v_next_piece(vf x) { return _mm512_shuffle_f32x4(x, x, _MM_SHUFFLE(0, 3, 2, 1)); }
 INLINE vf v_float_of_int(vi x) { return _mm512_cvtepi32_ps(x); }
 INLINE vi avx512_sum_pairs(vi x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }
-/* The instructions take one factor without sign, so w gives its own to x. */
+/* The instructions take one factor without sign: one that has it gives it to x. */
 INLINE vi avx512_signed(vi x, vi w) { return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x); }
 /* Two products of 128 * 127 are less than 2^15, and so are 16 of 15 * 127, in sums of 16 bits. */
-INLINE vi v_dot_i8(vi acc, vi w, vi x) {
-    const vi products = avx512_sum_pairs(_mm512_maddubs_epi16(_mm512_abs_epi8(w), avx512_signed(x, w)));
+INLINE vi v_dot_u7(vi acc, vi w, vi x) {
+    const vi products = avx512_sum_pairs(_mm512_maddubs_epi16(w, x));
     __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));
     return acc;
 }
+INLINE vi v_dot_i8(vi acc, vi w, vi x) { return v_dot_u7(acc, _mm512_abs_epi8(w), avx512_signed(x, w)); }
 INLINE vi v_dot_u4(vi acc, vi w, vi x) {
     __asm__("vpaddw %1, %0, %0" : "+v"(acc) : "v"(_mm512_maddubs_epi16(w, x)));
     return acc;

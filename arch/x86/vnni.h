@@ -9,6 +9,7 @@
 
 INLINE vi vnni_end(vi acc) { return acc; }
 #define I8_DOT        vnni_dot
+#define I8_DOT_U7     vnni_dot
 #define I8_DOT_U4     vnni_dot
 #define I8_DOT_U4_END vnni_end
 #define I8_STARTS     true

@@ -7,7 +7,7 @@
 
 /* Sums of numbers of 4 bits fit where v_dot_u4 has them. */
 INLINE vi i8_k_dot(const enum heed_type type, vi sum, vi numbers, vi x) {
-    return type == HEED_Q4_K ? I8_DOT_U4(sum, numbers, x) : I8_DOT(sum, numbers, x);
+    return type == HEED_Q4_K ? I8_DOT_U4(sum, numbers, x) : I8_DOT_U7(sum, numbers, x);
 }
 INLINE vi i8_k_sum(const enum heed_type type, vi sum) { return type == HEED_Q4_K ? I8_DOT_U4_END(sum) : sum; }
 

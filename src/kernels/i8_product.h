@@ -3,7 +3,7 @@
  * A word, 4 bytes of a column, meets 4 of the row in one step, where floats take a conversion and a multiply-add for each byte.
  * The sums of a block are integers, and so the same in any order; they meet the chains, which wait in L1, once in 32 elements.
  *
- * I8_DOT, I8_DOT_U4, I8_DOT_U4_END: how products of words are summed, if not as v_dot_i8, v_dot_u4 and v_dot_u4_end do it;
+ * I8_DOT, I8_DOT_U7, I8_DOT_U4, I8_DOT_U4_END: how products of words are summed, if not as v_dot_i8 and the others do it;
  * I8_RAISED, 0 or 128: what I8_RAISE adds to bytes of q8_0 for I8_DOT, whose sums are then so many times that of q too large;
  * I8_STARTS: whether sums are integers from the first step on, so that they can begin with what is too much. */
 #ifndef HEED_KERNELS_I8_PRODUCT_H
@@ -11,6 +11,7 @@
 
 #ifndef I8_DOT
 #define I8_DOT        v_dot_i8
+#define I8_DOT_U7     v_dot_u7
 #define I8_DOT_U4     v_dot_u4
 #define I8_DOT_U4_END v_dot_u4_end
 #endif
