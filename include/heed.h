@@ -88,7 +88,8 @@ enum heed_type {
                   i + 16, plus 8, in its upper */
     /* ggml's K formats, as GGUF files have them, in blocks of 256: of 144, 176 and 210 bytes, 4, 5 and 6 bits for an element beside
      * scales d and m of f16, and scales of groups.  The element of number q, without sign, is fma(d * s, q, -(m * t)), s and t
-     * being its group's, d * s and m * t exact; of HEED_Q6_K (d * s) * (q - 32), where 0 is +0. */
+     * being its group's, d * s and m * t exact; of HEED_Q6_K fma(d * s, q, -(32 * d * s)), which is (d * s) * (q - 32), but that 0
+     * is +0, and of infinite d all elements are NaN. */
     HEED_Q4_K, /* 8 groups of 32, s and t of 6 bits */
     HEED_Q5_K, /* the same */
     HEED_Q6_K  /* 16 groups of 16, s of 8 bits with sign */
@@ -458,10 +459,11 @@ int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct hee
  * writes so many: column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros; of HEED_BF16 [ceil(n / 64)][ceil(k
  * / 2)][64][2], two rows of b side by side, with zeros after an odd one; of blocks [ceil(n / 64)][k / 32], each of 64 scales and
  * then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of HEED_Q4_0; of K formats [ceil(n / 64)]
- * [k / 256], each of 64 d, 64 m unless HEED_Q6_K, [4][64] times 4 bytes of scales, s before t, and 8 groups of [4][64] times 4
- * bytes of lower bits, element i + 16 above element i, and [1][64], or [2][64] of HEED_Q6_K, of upper ones (src/kernels/k_words.h).
- * packed_b is aligned to an element, or the scale of a block, to 64 bytes for full speed.  The layout is the same on every
- * instruction set. */
+ * [k / 256], each of 64 d, 64 m unless HEED_Q6_K, [4][64] times 4 bytes of scales, all s and then all t, and 8 groups of [4][64]
+ * times 4 bytes of lower bits, element i + 16 above element i, after which HEED_Q5_K has [1][64] times 4 bytes, whose bit 8 b + w
+ * is the upper one of element 4 w + b, and HEED_Q6_K [2][64], whose two bits from 8 b + 2 w on are those of element 4 w + b of
+ * either half.  packed_b is aligned to an element, or the scale of a block, to 64 bytes for full speed.  The layout is the same on
+ * every instruction set. */
 int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm);
 enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec);
 
@@ -579,8 +581,8 @@ enum heed_status heed_pack_weights(const struct heed_weights *weights, void *pac
  * A row of bytes, or a block, with a NaN or an infinity has the scale NaN and integers of 0.  Bytes with scales become floats by
  * heed_embedding, or where they are used.  K formats are read, not made: what makes good ones searches for scales (llama.cpp). */
 struct heed_convert {
-    int64_t rows,
-        columns; /* columns: a multiple of 32 for blocks, of 256 with K formats, and so is the stride of more than one row */
+    /* columns: a multiple of 32 for blocks, of 256 with K formats, and so is the stride of more than one row of them */
+    int64_t rows, columns;
     struct heed_input input;   /* of any type but HEED_I8; data, token_stride and type count */
     struct heed_output output; /* of any type but K formats */
     float *scales;             /* [rows] with HEED_I8, else NULL */

@@ -1,5 +1,5 @@
-/* heed_attention_layer: products with the fused weights, norms, rotation, the cache, attention, and the product with the output
- * weights, as one call on one workspace.  All of its steps are checked before the first one runs. */
+/* heed_attention_layer: products with the fused weights, or those of values apart, norms, rotation, the cache, attention, and the
+ * product with the output weights, as one call on one workspace.  All of its steps are checked before the first one runs. */
 #include <stddef.h>
 
 #include "attention_memory.h"

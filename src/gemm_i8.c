@@ -12,7 +12,7 @@
 enum {
     LOAD_ROWS = 16, /* made bytes at a time */
     BLOCK_FLOATS = sizeof(struct heed_i8_block) / sizeof(float),
-    A_BLOCKS = 1 << 17, /* of a in bytes at a time, 5 MiB, if that is rows enough */
+    A_BLOCKS = 1 << 17, /* of a in bytes at a time, 5.5 MiB, if that is rows enough */
     A_ROWS_LEAST = 64,
     TASKS_PER_WORKER = 4,
     FEW_ROWS = 12,

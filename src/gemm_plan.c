@@ -16,7 +16,7 @@ enum {
     BLOCK_K_MOST = 1024,  /* the longest that were tried */
     BLOCK_ROWS_LEAST = 480,
     BLOCK_ROWS_MOST = 4096,   /* some ms of work, after which cancellation is asked for */
-    FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles */
+    FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles; of K formats 256, from L2 */
     FEW_ROWS_PLAIN_K = 16,    /* or is as many rows of b as a processor's prefetchers can follow at once */
     WIDENED_FLOATS = 1 << 21, /* of a, if that is rows enough */
     STRIPS_LEAST_ROWS = 32,
@@ -266,7 +266,7 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     if (heed_gemm_reads_ab(request))
         run.k = run.pairs ? round_up(request->k, 2) / run.depth : request->k;
     const double flops = 2.0 * (double)request->m * (double)request->n * (double)max_i64(run.k, 1);
-    const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, run.k));
+    const double work = heed_schedule_work(flops, (double)request->n * (double)type_span(request->b_type, request->k));
     run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, work));
     run.workers = heed_schedule_workers(exec, run.tasks, work);
     run.strips = wants_strips(&run);

@@ -215,8 +215,8 @@ struct heed_thin_product {
 };
 
 /* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], for all j < HEED_PANEL, the leading dimension of c.  b is a
- * panel that pack_blocks made or, if packed is NULL, what it is made of; k is a multiple of TYPE_BLOCK, and not 0.  What follows
- * the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched.  fetch_once: as above; raises:
+ * panel that pack_blocks made or, if packed is NULL, what it is made of; k has whole blocks, of bytes 32, and is not 0.  What
+ * follows the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched.  fetch_once: as above; raises:
  * HEED_TRAIT_RAISES_WEIGHTS. */
 struct heed_thin_blocks {
     int rows, columns;
@@ -236,14 +236,15 @@ struct heed_thin_blocks {
 struct heed_i8_block {
     int8_t q[TYPE_BLOCK];
     float scale;
-    int32_t minus_8; /* -8 times the sum of q: integers of q4_0 are stored 8 too large, and some kernels raise those of q8_0 */
-    int32_t minus_8_of_first; /* the same of its first half: groups of q6_K are 16 */
+    /* -8 times the sum of q, and the same of the first half: integers of q4_0 are stored 8 too large, of q6_K, whose groups are 16,
+     * 32, some kernels raise those of q8_0, and of q4_K and q5_K a multiple of the sum is subtracted. */
+    int32_t minus_8, minus_8_of_first;
 };
 
-/* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns;
- * the other elements of c, up to HEED_PANEL, its leading dimension, become anything.  lda counts blocks.  b is a panel that
- * pack_blocks made, and what follows it is fetched, or, if packed is NULL, what it is made of.  Advice, beside a panel: `next`,
- * unless NULL, is fetched into L2, as many bytes as the panel has. */
+/* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns, or
+ * of K formats over groups, as src/arithmetic.md has it; the other elements of c, up to HEED_PANEL, its leading dimension, become
+ * anything.  lda counts blocks.  b is a panel that pack_blocks made, and what follows it is fetched, or, if packed is NULL, what it
+ * is made of.  Advice, beside a panel: `next`, unless NULL, is fetched into L2, as many bytes as the panel has. */
 struct heed_i8_product {
     int rows, columns;
     int64_t k;

@@ -22,7 +22,6 @@ struct layer {
     int64_t bytes;                  /* of all pages */
     float *cos, *sin;               /* NULL: no rope */
     float *gain[2];                 /* of queries and keys; NULL: no norm */
-    const void *value_data;         /* packed weights of values alone, or NULL */
 };
 
 /* As bytes, weights are blocks of them. */
@@ -112,9 +111,12 @@ static void make_norms(struct rng *rng, struct layer *layer) {
     *norm = (struct heed_head_norm){layer->gain[0], layer->gain[1], rng_range(rng, 0, 1) ? 1e-5f : 0.5f};
 }
 
+/* Of queries, keys and values. */
+static int64_t row_width(const struct layer *layer) { return layer->request.qkv.outputs + layer->request.value.outputs; }
+
 /* A head at a time. */
 static void normalise(const struct layer *layer, float *rows, int64_t num_heads, const float *gain, const struct heed_exec *exec) {
-    const int64_t width = layer->request.qkv.outputs, head_dim = layer->request.attention.head_dim;
+    const int64_t width = row_width(layer), head_dim = layer->request.attention.head_dim;
     for (int64_t head = 0; gain && head < num_heads; head++) {
         float *data = rows + head * head_dim;
         const struct heed_norm norm = {.rows = layer->rows,
@@ -129,7 +131,7 @@ static void normalise(const struct layer *layer, float *rows, int64_t num_heads,
 
 static void turn(const struct layer *layer, float *rows, int64_t num_heads, const struct heed_exec *exec) {
     const struct heed_attention_layer *r = &layer->request;
-    const int64_t width = r->qkv.outputs, head_dim = r->attention.head_dim, batch_stride = r->attention.query_tokens * width;
+    const int64_t width = row_width(layer), head_dim = r->attention.head_dim, batch_stride = r->attention.query_tokens * width;
     const struct heed_rope rope = {.batch = r->attention.batch,
                                    .num_heads = num_heads,
                                    .tokens = r->attention.query_tokens,
@@ -147,14 +149,16 @@ static void make_want(struct layer *layer) {
     const struct heed_exec exec = {.isa = "scalar", .threads = 1};
     const struct heed_attention_layer *r = &layer->request;
     struct heed_attention a = r->attention;
-    const int64_t width = r->qkv.outputs, inner = r->out.inputs;
+    const int64_t width = row_width(layer), inner = r->out.inputs;
     float *qkv = new_floats(layer->rows * width), *heads = new_floats(layer->rows * inner);
-    const struct heed_linear first = {.rows = layer->rows,
-                                      .weights = r->qkv,
-                                      .compute = a.compute,
-                                      .input = {.data = layer->input, .token_stride = r->qkv.inputs},
-                                      .output = {.data = qkv, .token_stride = width}};
+    struct heed_linear first = {.rows = layer->rows,
+                                .weights = r->qkv,
+                                .compute = a.compute,
+                                .input = {.data = layer->input, .token_stride = r->qkv.inputs},
+                                .output = {.data = qkv, .token_stride = width}};
     ck_assert_msg(heed_linear(&first, &exec) == HEED_OK, "%s", heed_error_message());
+    first.weights = r->value, first.output.data = qkv + r->qkv.outputs;
+    ck_assert_msg(r->value.outputs == 0 || heed_linear(&first, &exec) == HEED_OK, "%s", heed_error_message());
     const int64_t batch_stride = a.query_tokens * width;
     a.query = (struct heed_input){qkv, batch_stride, a.head_dim, width, HEED_F32};
     const struct heed_input key = {qkv + a.num_heads * a.head_dim, batch_stride, a.head_dim, width, HEED_F32};
@@ -192,20 +196,14 @@ static void make_want(struct layer *layer) {
     free(heads);
 }
 
-/* Values by weights of their own: the last of qkv, in the same rows or packed. */
-static void part_values(struct rng *rng, struct layer *layer) {
-    struct heed_weights *qkv = &layer->request.qkv, *value = &layer->request.value;
+/* Values among the others, or by weights of their own, whose type may be another. */
+static void make_first_weights(struct rng *rng, struct layer *layer, int64_t inputs) {
     const struct heed_attention *a = &layer->request.attention;
-    *value = *qkv;
-    value->outputs = a->num_kv_heads * a->value_dim;
-    qkv->outputs -= value->outputs;
-    value->data = type_at(qkv->type, qkv->data, qkv->outputs * qkv->stride);
-    value->bias = qkv->bias ? qkv->bias + qkv->outputs : NULL;
-    if (rng_range(rng, 0, 1))
-        return;
-    void *packed = malloc((size_t)heed_packed_bytes(value) + 1);
-    ck_assert_int_eq(heed_pack_weights(value, packed, NULL), HEED_OK);
-    value->packed = layer->value_data = packed;
+    const int64_t values = a->num_kv_heads * a->value_dim, apart = rng_range(rng, 0, 2) ? 0 : values;
+    const int64_t outputs = (a->num_heads + a->num_kv_heads) * a->head_dim + values - apart;
+    layer->request.qkv = new_layer_weights(rng, a->compute, outputs, inputs);
+    if (apart > 0)
+        layer->request.value = new_layer_weights(rng, a->compute, apart, inputs);
 }
 
 static struct layer *new_layer(struct rng *rng) {
@@ -222,27 +220,23 @@ static struct layer *new_layer(struct rng *rng) {
         make_rope(rng, layer);
     make_norms(rng, layer);
     layer->columns = rng_range(rng, 0, 50);
-    layer->request.qkv =
-        new_layer_weights(rng, a->compute, (a->num_heads + a->num_kv_heads) * a->head_dim + a->num_kv_heads * a->value_dim, inputs);
+    make_first_weights(rng, layer, inputs);
     layer->request.out = new_layer_weights(rng, a->compute, layer->columns, a->num_heads * a->value_dim);
     layer->input = new_filled(rng, FILL_NORMAL, layer->rows * inputs);
     layer->residual = rng_range(rng, 0, 1) ? new_filled(rng, FILL_NORMAL, layer->rows * layer->columns) : NULL;
     layer->want = new_floats(layer->rows * layer->columns);
     make_want(layer);
-    if (rng_range(rng, 0, 2) == 0)
-        part_values(rng, layer);
     return layer;
 }
 
 static void free_layer(struct layer *layer) {
-    const struct heed_weights *w[] = {&layer->request.qkv, &layer->request.out};
-    for (int i = 0; i < 2; i++) {
+    const struct heed_weights *w[] = {&layer->request.qkv, &layer->request.value, &layer->request.out};
+    for (int i = 0; i < 3; i++) {
         free((void *)(uintptr_t)w[i]->data);
         free((void *)(uintptr_t)w[i]->bias);
     }
     void *const all[] = {layer->input, layer->residual, layer->want,    layer->pages,   layer->want_pages,
-                         layer->cos,   layer->sin,      layer->gain[0], layer->gain[1], (void *)(uintptr_t)layer->value_data,
-                         layer};
+                         layer->cos,   layer->sin,      layer->gain[0], layer->gain[1], layer};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }

@@ -185,6 +185,51 @@ static void must_be_packed(enum heed_type type, const char *b, int64_t n, int64_
         }
 }
 
+/* Of a block of a K format of a column: d and m, bytes of scales, and numbers of 8 groups, as heed.h has them. */
+static void must_be_k_block(enum heed_type type, const unsigned char *panel, int64_t column, const char *block) {
+    const int halves = type == HEED_Q6_K ? 1 : 2, high = type == HEED_Q6_K ? 2 : type == HEED_Q5_K;
+    const unsigned char *scales = panel + 128 * halves + 4 * column;
+    ck_assert(memcmp(panel + 2 * column, block + (type == HEED_Q6_K ? 208 : 0), 2) == 0);
+    ck_assert(type == HEED_Q6_K || memcmp(panel + 128 + 2 * column, block + 2, 2) == 0);
+    for (int g = 0; g < 8; g++) {
+        const unsigned char *low = scales + (4 + g * (4 + high)) * 256, *above = low + 4 * 256;
+        struct ref_k_group group;
+        ref_load_k_group(block, type, g, &group);
+        for (int i = 0; i < 32; i++) {
+            const int byte = low[i % 16 / 4 * 256 + i % 4], b = i % 4, w = i / 4;
+            const int bits = type == HEED_Q4_K   ? 0
+                             : type == HEED_Q5_K ? above[b] >> w & 1
+                                                 : above[i / 16 * 256 + b] >> 2 * (w % 4) & 3;
+            ck_assert_int_eq((i < 16 ? byte & 15 : byte >> 4) | bits << 4, group.q[i] + (type == HEED_Q6_K ? 32 : 0));
+        }
+        const double d = ref_element(block + (type == HEED_Q6_K ? 208 : 0), HEED_F16, 0);
+        for (int half = 0; half < 2; half++) {
+            const int at = type == HEED_Q6_K ? 2 * g + half : g, byte = scales[at / 4 * 256 + at % 4];
+            ck_assert(d * (type == HEED_Q6_K ? (signed char)byte : byte) == group.scale[half]);
+        }
+        ck_assert(type == HEED_Q6_K || ref_element(block + 2, HEED_F16, 0) * scales[(2 + g / 4) * 256 + g % 4] == group.less);
+    }
+}
+
+START_TEST(test_weights_packed_k_layout) {
+    struct rng rng = rng_for("weights k layout", _i);
+    const enum heed_type type = (enum heed_type)(HEED_Q4_K + _i);
+    for (int64_t repeat = 0; repeat < test_count(20); repeat++) {
+        const int64_t n = rng_range(&rng, 1, 200), k = 256 * rng_range(&rng, 1, 3);
+        char *b = new_weights(&rng, type, n * k, false);
+        const struct heed_gemm g = {.n = n, .k = k, .transpose_b = true, .b_type = type, .b = b, .ldb = k};
+        const int64_t bytes = heed_gemm_packed_bytes(&g), block = bytes / ceil_div(n, 64) / (k / 256);
+        unsigned char *panels = malloc((size_t)bytes);
+        ck_assert_int_eq(heed_gemm_pack_b(&g, panels, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t p = 0; p < k; p += 256)
+                must_be_k_block(type, panels + (j / 64 * (k / 256) + p / 256) * block, j % 64, b + type_span(type, j * k + p));
+        free(b);
+        free(panels);
+    }
+}
+END_TEST
+
 START_TEST(test_weights_packed_layout) {
     struct rng rng = rng_for("weights layout", 0);
     for (int64_t repeat = 0; repeat < test_count(40); repeat++) {
@@ -291,6 +336,7 @@ Suite *gemm_weights_suite(void) {
     tcase_add_test(tests, test_weights_known_packed);
     tcase_add_loop_test(tests, test_weights_known_k, 0, 3);
     tcase_add_test(tests, test_weights_packed_layout);
+    tcase_add_loop_test(tests, test_weights_packed_k_layout, 0, 3);
     tcase_add_loop_test(tests, test_weights_error, 0, 11);
     suite_add_tcase(suite, tests);
     return suite;

@@ -16,6 +16,7 @@ static bool any_scales(struct rng *rng) { return rng_range(rng, 0, 3) == 0; }
 struct columns {
     enum heed_type type;
     int64_t columns, k, ld;
+    bool extreme; /* the largest numbers everywhere, for sums of narrow integers */
     char *data, *plain;
     float *floats;
     struct buffer memory;
@@ -29,6 +30,11 @@ static struct columns new_columns(struct rng *rng, enum heed_type type, int64_t 
     c.memory = buffer_new(ceil_div(bytes, 4), placement);
     c.data = (char *)c.memory.data + (placement == AT_END ? 4 * c.memory.count - bytes : 0);
     c.plain = new_weights(rng, type, columns * k, any_scales(rng));
+    c.extreme = rng_range(rng, 0, 7) == 0;
+    for (int64_t i = 0; c.extreme && i < type_span(type, columns * k); i++)
+        c.plain[i] = (char)0xff;
+    for (int64_t i = 0; c.extreme && type_has_blocks(type) && i < columns * k; i += type_block(type))
+        put_block_scales(c.plain + type_span(type, i), type, 0.25f);
     c.floats = weights_as_floats(c.plain, type, columns * k);
     memset(c.data, 0xff, (size_t)bytes);
     for (int64_t j = 0; j < columns; j++)
@@ -163,6 +169,8 @@ static void check_i8_product(const struct heed_kernels *table, const struct heed
                   apart = b->k + rng_range(rng, 0, 3);
     const enum fill mode = rng_range(rng, 0, 2) ? FILL_NORMAL : any_fill(rng);
     float *a = new_filled(rng, mode, rows * apart), *got = new_floats(rows * HEED_PANEL);
+    for (int64_t i = 0; b->extreme && i < rows * apart; i++)
+        a[i] = i / apart % 2 ? -1 : 1;
     struct heed_i8_product product = {.rows = (int)rows, .columns = (int)b->columns, .k = b->k, .lda = b->k / TYPE_BLOCK};
     describe("i8 product", table->name, "%s%s%s, %lld rows, %s, k %lld", kernels != table->i8 ? "better, " : "", type_name(b->type),
              packed ? " packed" : "", (long long)rows, fill_name(mode), (long long)b->k);

@@ -249,7 +249,7 @@ INLINE vi v_bits_of_bytes(vi x, int from, int mask) {
     return _mm512_and_si512((vi)((avx512_lanes)x >> from), _mm512_set1_epi8((char)mask));
 }
 INLINE vi v_above(vi low, vi high, int from) { return _mm512_or_si512(low, (vi)((avx512_lanes)high << from)); }
-INLINE vh v_half_of(vi x, const int i) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(x, (unsigned)(16 * i))); }
+INLINE vh v_half_of(vi x, const int i) { return _mm512_cvtepi32_epi16((vi)((avx512_lanes)x >> 16 * i)); }
 INLINE vi v_shift(vi x, int by) { return (vi)(by < 0 ? (avx512_lanes)x >> -by : (avx512_lanes)x << by); }
 INLINE vi v_choose_bits(int mask, vi x, vi other) {
     return _mm512_ternarylogic_epi32(_mm512_set1_epi8((char)mask), x, other, 0xca);

@@ -10,7 +10,6 @@
 #include <new>
 #include <numeric>
 #include <random>
-#include <random>
 #include <stdexcept>
 
 extern "C" {

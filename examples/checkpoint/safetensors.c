@@ -57,10 +57,10 @@ static const struct storage *storage_of(const json_t *entry) {
 }
 
 static const struct storage *storage_of_type(enum heed_type type) {
-    const struct storage *storage = storages;
-    while (storage->type != type)
-        storage++;
-    return storage;
+    for (int i = 0; i < STORAGES; i++)
+        if (storages[i].type == type)
+            return &storages[i];
+    fail("no checkpoint has weights of type %d", (int)type);
 }
 
 int64_t block_of(enum heed_type type) { return storage_of_type(type)->elements; }

@@ -16,6 +16,8 @@ enum {
     WINDOW_FLOATS = INT4_WINDOW_BLOCKS * HEED_PANEL * Q4_0_BYTES / (int)sizeof(float) /* the longer one */
 };
 
+_Static_assert(WINDOW_FLOATS *(int)sizeof(float) >= HEED_PANEL * Q6_K_BYTES, "a K block of a panel has room");
+
 /* The bytes of HEED_I8 are words without scales. */
 INLINE int scale_bytes(const enum heed_type type) { return type_has_blocks(type) ? (int)sizeof(uint16_t) : 0; }
 INLINE int block_bytes(const enum heed_type type) { return (int)type_span(type, TYPE_BLOCK); }

@@ -1,7 +1,8 @@
 /* Rows in bytes times weights in blocks, as integers.  Contracts in src/kernels.h, struct heed_i8_kernels.
  *
  * A word, 4 bytes of a column, meets 4 of the row in one step, where floats take a conversion and a multiply-add for each byte.
- * The sums of a block are integers, and so the same in any order; they meet the chains, which wait in L1, once in 32 elements.
+ * The sums of a block are integers, and so the same in any order; they meet the chains, which wait in L1, once in 32 elements
+ * (K formats: twice).
  *
  * I8_DOT, I8_DOT_U7, I8_DOT_U4, I8_DOT_U4_END: how products of words are summed, if not as v_dot_i8 and the others do it;
  * I8_RAISED, 0 or 128: what I8_RAISE adds to bytes of q8_0 for I8_DOT, whose sums are then so many times that of q too large;
@@ -45,8 +46,8 @@ struct i8_window {
     int64_t lda;
     float *c;
     bool fetches, fetch_once;
-    /* What is fetched beside it into L2, as many bytes as it has: of each block so many lines, of which every tiles-th by one tile,
-     * beginning with its own number.  0 lines: nothing. */
+    /* What is fetched beside it into L2, as many bytes as it has: of each 32 elements so many lines, of which every tiles-th by one
+     * tile, beginning with its own number.  0 lines: nothing. */
     uintptr_t next;
     int lines, tile, tiles;
 };

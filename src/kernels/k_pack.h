@@ -1,5 +1,4 @@
-/* Blocks of ggml's K formats as panels of 64 columns.  Contract in src/kernels.h, pack_blocks; what these look like in k_words.h.
- */
+/* Blocks of ggml's K formats as panels of 64 columns, which k_words.h describes.  Contract in src/kernels.h, pack_blocks. */
 #ifndef HEED_KERNELS_K_PACK_H
 #define HEED_KERNELS_K_PACK_H
 

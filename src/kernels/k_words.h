@@ -1,10 +1,11 @@
-/* Weights in ggml's K formats: where a block of 256, and what packing makes of it, has what, and how numbers and
- * scales come out of that.
+/* Weights in ggml's K formats: where a block of 256, and what packing makes of it, has what, and how numbers and scales come out of
+ * that.
  *
  * As they are, the lower 4 bits of two groups share bytes, in an order of each format's own, what q5_K and q6_K have above lies
- * apart, and scales of 6 bits are spread over 12 bytes.  A block of a panel of 64 columns is 64 of d, 64 of m, and 4 words of
- * scales of 64 columns each; then 8 groups of 32 elements, in words of 64 columns each: 4 whose byte i has the lower 4 bits of
- * element i of the first half, and above them those of the second; for q5_K one, whose bit 8 b + w is the upper bit of element 4 w
+ * apart, and scales of 6 bits are spread over 12 bytes.  A block of a panel of 64 columns is 64 of d, 64 of m, which q6_K has not,
+ * and 4 words of scales of 64 columns each; then 8 groups of 32 elements, in words of 64 columns each: 4 whose byte i has the lower
+ * 4 bits of element i of the first half, and above them those of the second; for q5_K one, whose bit 8 b + w is the upper bit of
+ * element 4 w
  * + b; for q6_K two, one for each half, whose two bits from 8 b + 2 w on are those of element 4 w + b. */
 #ifndef HEED_KERNELS_K_WORDS_H
 #define HEED_KERNELS_K_WORDS_H
