@@ -21,7 +21,7 @@ _Static_assert(WINDOW_FLOATS *(int)sizeof(float) >= HEED_PANEL * Q6_K_BYTES, "a 
 /* The bytes of HEED_I8 are words without scales. */
 INLINE int scale_bytes(const enum heed_type type) { return type_has_blocks(type) ? (int)sizeof(uint16_t) : 0; }
 INLINE int block_bytes(const enum heed_type type) { return (int)type_span(type, TYPE_BLOCK); }
-/* Of a panel, for a turn of a column. */
+/* Of a panel, that a turn goes through. */
 INLINE int turn_bytes(const enum heed_type type) {
     return type_is_k(type) ? HEED_PANEL * k_packed_bytes(type) / (K_BLOCK / TURN_DEPTH)
                            : HEED_PANEL / BLOCK_TURNS * block_bytes(type);

@@ -78,14 +78,4 @@ INLINE void i8_k_columns_body(const enum heed_type type, const int rows, const b
     UNROLL for (int i = 0; i < rows; i++) v_store(c + i * HEED_PANEL, chain[i]);
 }
 
-/* As i8_all_columns. */
-INLINE void i8_k_all_columns(const enum heed_type type, const int rows, const bool once, const struct heed_i8_product *product) {
-    const int columns = product->columns, each = columns < VF_LANES ? 1 : VF_LANES;
-    const int64_t step = columns < VF_LANES ? 0 : type_span(type, product->ldb);
-    for (int done = 0; done < columns; done += each) {
-        const int j = smaller(done, columns - each);
-        i8_k_columns_body(type, rows, once, product, type_at(type, product->b, j * product->ldb), step, product->c + j);
-    }
-}
-
 #endif

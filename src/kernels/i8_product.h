@@ -257,6 +257,8 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
     UNROLL for (int i = 0; i < rows; i++) v_store(c + i * HEED_PANEL, chain[i]);
 }
 
+#include "kernels/i8_k_columns.h"
+
 /* All of them, the last ones again where whole vectors of columns leave less than one.  Where there are fewer altogether, each is
  * taken for all lanes, of which the first is right. */
 INLINE void i8_all_columns(const enum heed_type type, const int rows, const bool once, const struct heed_i8_product *product) {
@@ -264,18 +266,18 @@ INLINE void i8_all_columns(const enum heed_type type, const int rows, const bool
     const int64_t step = columns < VF_LANES ? 0 : type_span(type, product->ldb);
     for (int done = 0; done < columns; done += each) {
         const int j = smaller(done, columns - each);
-        i8_columns_body(type, rows, once, product, type_at(type, product->b, j * product->ldb), step, product->c + j);
+        const char *column = type_at(type, product->b, j * product->ldb);
+        if (type_is_k(type))
+            i8_k_columns_body(type, rows <= I8_K_ROWS ? rows : 1, once, product, column, step, product->c + j);
+        else
+            i8_columns_body(type, rows, once, product, column, step, product->c + j);
     }
 }
-
-#include "kernels/i8_k_columns.h"
 
 /* once: where vectors are whole lines.  Asked at run time, for each block, it costs what it gains. */
 #define I8_COLUMNS_SHAPE(name, type, rows, once)                                                                                   \
     NOINLINE void name##_##rows(const struct heed_i8_product *product) {                                                           \
-        if (type_is_k(type))                                                                                                       \
-            i8_k_all_columns(type, rows <= I8_K_ROWS ? rows : 1, once && VF_LANES == HEED_LINE, product);                          \
-        else if (is_i8_one_row(type, rows))                                                                                        \
+        if (is_i8_one_row(type, rows))                                                                                             \
             i8_one_row(once &&VF_LANES == HEED_LINE, product);                                                                     \
         else if (rows <= I8_COLUMNS_ROWS)                                                                                          \
             i8_all_columns(type, rows <= I8_COLUMNS_ROWS ? rows : 1, once && VF_LANES == HEED_LINE, product);                      \
