@@ -92,7 +92,9 @@ enum heed_type {
      * is +0, and of infinite d all elements are NaN. */
     HEED_Q4_K, /* 8 groups of 32, s and t of 6 bits */
     HEED_Q5_K, /* the same */
-    HEED_Q6_K  /* 16 groups of 16, s of 8 bits with sign */
+    HEED_Q6_K, /* 16 groups of 16, s of 8 bits with sign */
+    HEED_Q5_0  /* blocks of 32 again, 22 bytes: a scale, 4 bytes, and 16 as HEED_Q4_0 has them; they have the lower 4 bits of an
+                  element, plus 16, of element i bit i of the 4 bytes, which begin with their lowest, is the fifth */
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
@@ -458,12 +460,13 @@ int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct hee
  * has no whole blocks or the type is none of b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and
  * writes so many: column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros; of HEED_BF16 [ceil(n / 64)][ceil(k
  * / 2)][64][2], two rows of b side by side, with zeros after an odd one; of blocks [ceil(n / 64)][k / 32], each of 64 scales and
- * then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of HEED_Q4_0; of K formats [ceil(n / 64)]
- * [k / 256], each of 64 d, 64 m unless HEED_Q6_K, [4][64] times 4 bytes of scales, all s and then all t, and 8 groups of [4][64]
- * times 4 bytes of lower bits, element i + 16 above element i, after which HEED_Q5_K has [1][64] times 4 bytes, whose bit 8 b + w
- * is the upper one of element 4 w + b, and HEED_Q6_K [2][64], whose two bits from 8 b + 2 w on are those of element 4 w + b of
- * either half.  packed_b is aligned to an element, or the scale of a block, to 64 bytes for full speed.  The layout is the same on
- * every instruction set. */
+ * then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of HEED_Q4_0 and HEED_Q5_0, after which
+ * the latter has [1][64] times 4 bytes, whose bit 8 b + 4 (w % 2) + 2 h + w / 2 is the fifth of element 16 h + 4 w + b; of K
+ * formats [ceil(n / 64)][k / 256], each of 64 d, 64 m unless HEED_Q6_K, [4][64] times 4 bytes of scales, all s and then all t, and
+ * 8 groups of [4][64] times 4 bytes of lower bits, element i + 16 above element i, after which HEED_Q5_K has [1][64] times 4 bytes,
+ * whose bit 8 b + w is the upper one of element 4 w + b, and HEED_Q6_K [2][64], whose two bits from 8 b + 2 w on are those of
+ * element 4 w + b of either half.  packed_b is aligned to an element, or the scale of a block, to 64 bytes for full speed.  The
+ * layout is the same on every instruction set. */
 int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm);
 enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec);
 
@@ -577,6 +580,7 @@ enum heed_status heed_pack_weights(const struct heed_weights *weights, void *pac
  *   HEED_Q8_0  a block has the scale d = max|x| / 127, rounded to f16 where it is stored, and round(x * (1 / d)), halves away from
  *              0: what ggml makes of floats
  *   HEED_Q4_0  d = (the first of the elements of largest size) / -8, and min(15, floor(x * (1 / d) + 8.5)): the same
+ *   HEED_Q5_0  d = (the first of the elements of largest size) / -16, and min(31, floor(x * (1 / d) + 16.5)): the same
  *
  * A row of bytes, or a block, with a NaN or an infinity has the scale NaN and integers of 0.  Bytes with scales become floats by
  * heed_embedding, or where they are used.  K formats are read, not made: what makes good ones searches for scales (llama.cpp). */

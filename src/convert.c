@@ -26,11 +26,11 @@ static enum heed_status check_blocks(const struct heed_convert *r, const char *s
 }
 
 static enum heed_status check_types(const struct heed_convert *r) {
-    if ((unsigned)r->input.type > HEED_Q6_K || r->input.type == HEED_I8)
+    if ((unsigned)r->input.type > HEED_Q5_0 || r->input.type == HEED_I8)
         return heed_fail(HEED_INVALID_ARGUMENT, "input.type is %d, must be HEED_F32, HEED_BF16, HEED_F16 or one with blocks",
                          (int)r->input.type);
-    if ((unsigned)r->output.type > HEED_Q4_0)
-        return heed_fail(HEED_INVALID_ARGUMENT, "output.type is %d, must be one of enum heed_type up to HEED_Q4_0",
+    if ((unsigned)r->output.type > HEED_Q4_0 && r->output.type != HEED_Q5_0)
+        return heed_fail(HEED_INVALID_ARGUMENT, "output.type is %d, must be one of enum heed_type up to HEED_Q4_0, or HEED_Q5_0",
                          (int)r->output.type);
     if (r->output.type != HEED_I8 && r->scales)
         return heed_fail(HEED_INVALID_ARGUMENT, "scales is %p, must be NULL with output.type %s, which is not i8",
@@ -121,25 +121,43 @@ static void to_q8_0(const struct heed_kernels *kernels, const float *x, char *bl
         block[2 + i] = (char)(factor > 0.0f ? lroundf(x[i] * factor) : 0);
 }
 
-/* The largest element becomes -8, so that all 16 numbers are of use. */
-static void to_q4_0(const struct heed_kernels *kernels, const float *x, char *block) {
+/* Numbers of a block, from 0 to 2 * most - 1, and its scale.  The largest element becomes 0, so that all numbers are of use. */
+static void find_numbers(const struct heed_kernels *kernels, const float *x, float most, unsigned number[TYPE_BLOCK], char *block) {
     const float size = kernels->max_size(x, TYPE_BLOCK);
     float largest = size;
     for (int i = TYPE_BLOCK - 1; i >= 0; i--)
         if (size > 0.0f && fabsf(x[i]) == size)
             largest = x[i];
-    const float scale = largest / -8.0f, factor = fabsf(scale) >= least_scale ? 1.0f / scale : 0.0f;
-    unsigned nibble[TYPE_BLOCK];
+    const float scale = largest / -most, factor = fabsf(scale) >= least_scale ? 1.0f / scale : 0.0f;
     put_scale(kernels, scale, block);
     for (int i = 0; i < TYPE_BLOCK; i++)
-        nibble[i] = factor != 0.0f ? (unsigned)fminf(15.0f, x[i] * factor + 8.5f) : 8;
+        number[i] = (unsigned)(factor != 0.0f ? fminf(2 * most - 1, x[i] * factor + most + 0.5f) : most);
+}
+
+static void put_low(const unsigned number[TYPE_BLOCK], char *bytes) {
     for (int i = 0; i < TYPE_BLOCK / 2; i++)
-        block[2 + i] = (char)(nibble[i] | nibble[i + TYPE_BLOCK / 2] << 4);
+        bytes[i] = (char)(number[i] % 16 | number[i + TYPE_BLOCK / 2] % 16 << 4);
+}
+
+static void to_q4_0(const struct heed_kernels *kernels, const float *x, char *block) {
+    unsigned number[TYPE_BLOCK];
+    find_numbers(kernels, x, 8.0f, number, block);
+    put_low(number, block + 2);
+}
+
+static void to_q5_0(const struct heed_kernels *kernels, const float *x, char *block) {
+    unsigned number[TYPE_BLOCK];
+    uint32_t fifths = 0;
+    find_numbers(kernels, x, 16.0f, number, block);
+    for (int i = 0; i < TYPE_BLOCK; i++)
+        fifths |= (number[i] / 16) << i;
+    memcpy(block + 2, &fifths, sizeof fifths);
+    put_low(number, block + 2 + sizeof fifths);
 }
 
 static void to_blocks(const struct heed_kernels *kernels, const float *x, int64_t n, enum heed_type type, char *blocks) {
     for (int64_t i = 0; i < n; i += TYPE_BLOCK, blocks += type_span(type, TYPE_BLOCK))
-        (type == HEED_Q8_0 ? to_q8_0 : to_q4_0)(kernels, x + i, blocks);
+        (type == HEED_Q8_0 ? to_q8_0 : type == HEED_Q4_0 ? to_q4_0 : to_q5_0)(kernels, x + i, blocks);
 }
 
 static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {

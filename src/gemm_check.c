@@ -24,7 +24,7 @@ const struct heed_gemm_names heed_gemm_names = {.request = "gemm",
 
 static bool is_of_floats(enum heed_type type) { return type == HEED_F32 || type == HEED_BF16 || type == HEED_F16; }
 
-bool heed_gemm_b_may_be(enum heed_type type) { return (unsigned)type <= HEED_Q6_K; }
+bool heed_gemm_b_may_be(enum heed_type type) { return (unsigned)type <= HEED_Q5_0; }
 
 static enum heed_status check_type(const char *name, enum heed_type type, bool may_be, const char *which) {
     return may_be ? HEED_OK : heed_fail(HEED_INVALID_ARGUMENT, "%s is %d, must be %s", name, (int)type, which);

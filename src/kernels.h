@@ -236,8 +236,8 @@ struct heed_thin_blocks {
 struct heed_i8_block {
     int8_t q[TYPE_BLOCK];
     float scale;
-    /* -8 times the sum of q, and the same of the first half: integers of q4_0 are stored 8 too large, of q6_K, whose groups are 16,
-     * 32, some kernels raise those of q8_0, and of q4_K and q5_K a multiple of the sum is subtracted. */
+    /* -8 times the sum of q, and the same of the first half: integers of q4_0 are stored 8 too large, of q5_0 16, of q6_K, whose
+     * groups are 16, 32, some kernels raise those of q8_0, and of q4_K and q5_K a multiple of the sum is subtracted. */
     int32_t minus_8, minus_8_of_first;
 };
 

@@ -15,12 +15,15 @@ enum {
     K_BLOCK = 256,
     Q8_0_BYTES = 2 + TYPE_BLOCK,
     Q4_0_BYTES = 2 + TYPE_BLOCK / 2,
+    Q5_0_BYTES = 2 + TYPE_BLOCK / 8 * 5,
     Q4_K_BYTES = 16 + K_BLOCK / 2,
     Q5_K_BYTES = 16 + K_BLOCK / 8 * 5,
     Q6_K_BYTES = 18 + K_BLOCK / 4 * 3
 };
 INLINE bool type_is_k(enum heed_type type) { return type == HEED_Q4_K || type == HEED_Q5_K || type == HEED_Q6_K; }
-INLINE bool type_has_blocks(enum heed_type type) { return type == HEED_Q8_0 || type == HEED_Q4_0 || type_is_k(type); }
+INLINE bool type_has_blocks(enum heed_type type) {
+    return type == HEED_Q8_0 || type == HEED_Q4_0 || type == HEED_Q5_0 || type_is_k(type);
+}
 /* Elements of a block. */
 INLINE int type_block(enum heed_type type) { return type_is_k(type) ? K_BLOCK : type_has_blocks(type) ? TYPE_BLOCK : 1; }
 
@@ -28,7 +31,7 @@ INLINE int type_block(enum heed_type type) { return type_is_k(type) ? K_BLOCK : 
 INLINE int64_t type_bytes(enum heed_type type) { return type == HEED_F32 ? 4 : type == HEED_I8 ? 1 : 2; }
 
 INLINE const char *type_name(enum heed_type type) {
-    static const char *const names[] = {"f32", "bf16", "f16", "i8", "q8_0", "q4_0", "q4_K", "q5_K", "q6_K"};
+    static const char *const names[] = {"f32", "bf16", "f16", "i8", "q8_0", "q4_0", "q4_K", "q5_K", "q6_K", "q5_0"};
     return names[type];
 }
 
@@ -43,7 +46,7 @@ INLINE int64_t type_span(enum heed_type type, int64_t elements) {
     if (type_is_k(type))
         return elements / K_BLOCK * k_block_bytes(type);
     if (type_has_blocks(type))
-        return elements / TYPE_BLOCK * (type == HEED_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES);
+        return elements / TYPE_BLOCK * (type == HEED_Q8_0 ? Q8_0_BYTES : type == HEED_Q4_0 ? Q4_0_BYTES : Q5_0_BYTES);
     return elements * type_bytes(type);
 }
 /* The same of a column of a packed panel. */

@@ -23,9 +23,13 @@ float i8_round_block(const float *x, int64_t step, int q[TYPE_BLOCK]) {
 static float weight_block(enum heed_type type, const char *block, int w[TYPE_BLOCK]) {
     uint16_t half;
     memcpy(&half, block, sizeof half);
+    const int64_t numbers = type_span(type, TYPE_BLOCK) - (type == HEED_Q8_0 ? TYPE_BLOCK : TYPE_BLOCK / 2);
     for (int p = 0; p < TYPE_BLOCK; p++) {
-        const int byte = (unsigned char)block[2 + (type == HEED_Q8_0 ? p : p % (TYPE_BLOCK / 2))];
-        w[p] = type == HEED_Q8_0 ? (byte ^ 0x80) - 0x80 : (p < TYPE_BLOCK / 2 ? byte & 15 : byte >> 4) - 8;
+        const int byte = (unsigned char)block[numbers + (type == HEED_Q8_0 ? p : p % (TYPE_BLOCK / 2))];
+        const int low = p < TYPE_BLOCK / 2 ? byte & 15 : byte >> 4;
+        w[p] = type == HEED_Q8_0   ? (byte ^ 0x80) - 0x80
+               : type == HEED_Q4_0 ? low - 8
+                                   : low + (block[2 + p / 8] >> p % 8 & 1) * 16 - 16;
     }
     return (float)ref_widen_f16(half);
 }

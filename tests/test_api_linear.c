@@ -202,10 +202,11 @@ START_TEST(test_api_convert) {
     REFUSED(convert, r.rows = -1, "rows", "-1");
     REFUSED(convert, r.columns = -1, "columns", "-1");
     REFUSED(convert, r.input.type = HEED_I8, "input.type", "3");
-    REFUSED(convert, r.input.type = (enum heed_type)9, "input.type", "9");
+    REFUSED(convert, r.input.type = (enum heed_type)10, "input.type", "10");
     REFUSED(convert, r.input.type = HEED_Q4_K, "columns", "256");
     REFUSED(convert, (r.input.type = HEED_Q8_0, r.columns = 31), "columns", "input.type q8_0");
     REFUSED(convert, (r.input.type = HEED_Q4_0, r.input.token_stride = 33), "input.token_stride", "33");
+    REFUSED(convert, (r.input.type = HEED_Q5_0, r.columns = 31), "columns", "input.type q5_0");
     REFUSED(convert, r.output.type = HEED_Q4_K, "output.type", "6");
     REFUSED(convert, r.scales = NULL, "scales", "NULL");
     REFUSED(convert, r.output.type = HEED_BF16, "scales", "bf16");
@@ -226,6 +227,7 @@ START_TEST(test_api_convert) {
     ACCEPTED(convert, r.input.type = HEED_Q8_0);
     ACCEPTED(convert, (r.input.type = HEED_Q4_0, r.rows = 1, r.input.token_stride = 1));
     ACCEPTED(convert, (r.output.type = HEED_Q8_0, r.scales = NULL, r.rows = 1, r.output.token_stride = 1));
+    ACCEPTED(convert, (r.output.type = HEED_Q5_0, r.scales = NULL, r.rows = 1, r.output.token_stride = 1));
 }
 END_TEST
 

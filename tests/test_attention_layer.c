@@ -26,8 +26,7 @@ struct layer {
 
 /* As bytes, weights are blocks of them. */
 static struct heed_weights new_layer_weights(struct rng *rng, enum heed_compute compute, int64_t outputs, int64_t inputs) {
-    const enum heed_type type =
-        compute != HEED_COMPUTE_I8 ? HEED_F32 : (enum heed_type)rng_range(rng, HEED_Q8_0, inputs % K_BLOCK ? HEED_Q4_0 : HEED_Q6_K);
+    const enum heed_type type = compute != HEED_COMPUTE_I8 ? HEED_F32 : any_blocks(rng, inputs);
     return (struct heed_weights){.outputs = outputs,
                                  .inputs = inputs,
                                  .data = type == HEED_F32 ? (void *)new_filled(rng, FILL_NORMAL, outputs * inputs)

@@ -51,13 +51,27 @@ static void want_q4_0(const float *x, char *block) {
     }
 }
 
+static void want_q5_0(const float *x, char *block) {
+    float most = 0;
+    for (int i = 0; i < TYPE_BLOCK; i++)
+        most = fabsf(x[i]) > fabsf(most) ? x[i] : most;
+    const float d = all_finite(x, TYPE_BLOCK) ? most / -16 : __builtin_nanf("");
+    memset(block, 0, Q5_0_BYTES);
+    memcpy(block, &(uint16_t){half_of(HEED_F16, d)}, 2);
+    for (int i = 0; i < TYPE_BLOCK; i++) {
+        const int q = fabsf(d) >= 0x1p-126f ? smaller((int)(x[i] * (1 / d) + 16.5f), 31) : 16;
+        block[2 + i / 8] |= (char)(q / 16 << i % 8);
+        block[6 + i % 16] |= (char)(q % 16 << i / 16 * 4);
+    }
+}
+
 /* Contiguous rows. */
 static void want_rows(enum heed_type type, const float *x, int64_t rows, int64_t columns, char *to, float *scales) {
     for (int64_t i = 0; i < rows; i++, x += columns, to += type_span(type, columns)) {
         if (type == HEED_I8)
             want_bytes(x, columns, &scales[i], to);
         for (int64_t j = 0; type_has_blocks(type) && j < columns; j += TYPE_BLOCK)
-            (type == HEED_Q8_0 ? want_q8_0 : want_q4_0)(x + j, to + type_span(type, j));
+            (type == HEED_Q8_0 ? want_q8_0 : type == HEED_Q4_0 ? want_q4_0 : want_q5_0)(x + j, to + type_span(type, j));
         for (int64_t j = 0; type <= HEED_F16 && j < columns; j++) {
             const float y = isnan(x[j]) ? __builtin_nanf("") : x[j];
             const uint16_t half = type == HEED_F32 ? 0 : half_of(type, y);
@@ -84,8 +98,10 @@ static void store_blocks(struct conversion *c) {
 
 static struct conversion new_conversion(struct rng *rng) {
     struct conversion c = {.from = any_type(rng), .to = (enum heed_type)rng_range(rng, HEED_F32, HEED_Q4_0)};
+    if (rng_range(rng, 0, 5) == 0)
+        c.to = HEED_Q5_0;
     if (rng_range(rng, 0, 3) == 0)
-        c.from = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q6_K);
+        c.from = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q5_0);
     c.rows = rng_range(rng, 0, 6);
     c.columns = rng_range(rng, 0, 3) ? rng_range(rng, 0, 70) : rng_range(rng, 0, 700);
     c.columns = round_up(c.columns, max_i64(type_block(c.from), type_block(c.to)));
@@ -145,7 +161,7 @@ END_TEST
 /* 127 has the scale 1, 0x3c00; 2.5 becomes 3 in a block, and 2 in a row of bytes. */
 START_TEST(test_convert_known) {
     float x[TYPE_BLOCK] = {127, -127, 2.5f, -2.5f, 0.4f}, scale = 0;
-    unsigned char q8_0[Q8_0_BYTES] = {0x00, 0x3c, 127, 129, 3, 253, 0}, q4_0[Q4_0_BYTES], got[Q8_0_BYTES];
+    unsigned char q8_0[Q8_0_BYTES] = {0x00, 0x3c, 127, 129, 3, 253, 0}, q4_0[Q4_0_BYTES], q5_0[Q5_0_BYTES] = {0}, got[Q8_0_BYTES];
     int8_t bytes[TYPE_BLOCK];
     struct heed_convert r = {.rows = 1, .columns = TYPE_BLOCK, .input = {.data = x}, .output = {.data = got, .type = HEED_Q8_0}};
     ck_assert_int_eq(heed_convert(&r, NULL), HEED_OK);
@@ -160,16 +176,25 @@ START_TEST(test_convert_known) {
     r.output = (struct heed_output){.data = got, .type = HEED_Q4_0}, r.scales = NULL;
     ck_assert_int_eq(heed_convert(&r, NULL), HEED_OK);
     ck_assert(memcmp(got, q4_0, sizeof q4_0) == 0);
+    /* 16 becomes -16; the scale is -1, 0xbc00; numbers 0, 31, 12, 20, 15, and 16 for 0. */
+    memcpy(q5_0, (const unsigned char[]){0x00, 0xbc, 0xea, 0xff, 0xff, 0xff, 0x00, 0x0f, 0x0c, 0x04, 0x0f}, 11);
+    r.output.type = HEED_Q5_0;
+    ck_assert_int_eq(heed_convert(&r, NULL), HEED_OK);
+    ck_assert(memcmp(got, q5_0, sizeof q5_0) == 0);
 }
 END_TEST
 
 /* q is off by half at most, and by what the rounding of x / d adds, less than 2^-15; d by half a unit of f16, 2^-11 of it, so q d
- * by |q| of these; the largest of q4_0 lacks one step. */
+ * by |q| of these; the largest of q4_0 and q5_0 lacks one step. */
 START_TEST(test_convert_blocks_error) {
     struct rng rng = rng_for("convert error", 0);
     for (int64_t repeat = 0; repeat < test_count(300); repeat++) {
-        const enum heed_type type = repeat % 2 ? HEED_Q8_0 : HEED_Q4_0;
-        const double most_q = type == HEED_Q8_0 ? 127 : 8, off = type == HEED_Q8_0 ? 0.5 + 0x1p-15 : 1 + 0x1p-15;
+        static const enum heed_type types[] = {HEED_Q8_0, HEED_Q4_0, HEED_Q5_0};
+        const enum heed_type type = types[repeat % 3];
+        const double most_q = type == HEED_Q8_0   ? 127
+                              : type == HEED_Q4_0 ? 8
+                                                  : 16,
+                     off = type == HEED_Q8_0 ? 0.5 + 0x1p-15 : 1 + 0x1p-15;
         float x[TYPE_BLOCK], most = 0;
         char block[Q8_0_BYTES];
         fill(&rng, FILL_NORMAL, x, TYPE_BLOCK);

@@ -48,10 +48,8 @@ static int32_t *new_ids(struct rng *rng, int64_t rows, int64_t table_rows) {
 static void add_table(struct embedding_case *c, struct rng *rng, int i) {
     static const float factors[] = {0, 1, -1, 0.7f, 22.627417f, 0x1p-140f, 3e38f};
     const int64_t rows = rng_range(rng, 1, 9), columns = c->request.columns;
-    const enum heed_type type = (enum heed_type)rng_range(rng, HEED_F32,
-                                                          columns % TYPE_BLOCK ? HEED_I8
-                                                          : columns % K_BLOCK  ? HEED_Q4_0
-                                                                               : HEED_Q6_K);
+    const enum heed_type type =
+        columns % TYPE_BLOCK || rng_range(rng, 0, 1) ? (enum heed_type)rng_range(rng, HEED_F32, HEED_I8) : any_blocks(rng, columns);
     const int64_t gap = type_has_blocks(type) ? type_block(type) * rng_range(rng, 0, 1) : rng_range(rng, 0, 5);
     struct heed_lookup *lookup = &c->lookup[i];
     *lookup = (struct heed_lookup){.rows = rows, .stride = columns + gap, .type = type, .factor = factors[rng_range(rng, 0, 6)]};

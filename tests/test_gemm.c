@@ -325,6 +325,7 @@ START_TEST(test_gemm_packed_bytes) {
     ck_assert_int_eq(packed_bytes(65, 96, HEED_Q8_0), 3 * 128 * 34);
     ck_assert_int_eq(packed_bytes(65, 96, HEED_Q4_0), 3 * 128 * 18);
     ck_assert_int_eq(packed_bytes(65, 95, HEED_Q4_0), -1);
+    ck_assert_int_eq(packed_bytes(65, 96, HEED_Q5_0), 3 * 128 * 22);
     ck_assert_int_eq(packed_bytes(65, 512, HEED_Q4_K), 2 * 128 * 148); /* scales of 6 bits are bytes */
     ck_assert_int_eq(packed_bytes(65, 512, HEED_Q5_K), 2 * 128 * 180);
     ck_assert_int_eq(packed_bytes(65, 512, HEED_Q6_K), 2 * 128 * 210);

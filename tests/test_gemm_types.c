@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
+static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
 
 /* Factors as floats that their types hold, as stored without gaps. */
 struct product {

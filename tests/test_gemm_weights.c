@@ -94,6 +94,22 @@ START_TEST(test_weights_known_q4_0) {
 }
 END_TEST
 
+/* Scales 1 and -1/8.  Numbers 0 to 31 in order, whose fifth bits are those of the second half; and 31, but 3 for the last. */
+static const unsigned char known_q5_0[2 * 22] = {0x00, 0x3c, 0x00, 0x00, 0xff, 0xff, 0x00, 0x11, 0x22, 0x33, 0x44,
+                                                 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff,
+                                                 0x00, 0xb0, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                                 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f};
+
+START_TEST(test_weights_known_q5_0) {
+    float want[2][32];
+    for (int i = 0; i < 32; i++) {
+        want[0][i] = (float)(i - 16);
+        want[1][i] = i < 31 ? -1.875f : 1.625f;
+    }
+    must_be_weights(HEED_Q5_0, known_q5_0, want, "known q5_0");
+}
+END_TEST
+
 /* The first 4 bytes of the first column's block, and then those of the second's. */
 START_TEST(test_weights_known_packed) {
     unsigned char panel[64 * 18];
@@ -169,18 +185,31 @@ START_TEST(test_weights_known_k) {
 }
 END_TEST
 
+/* The fifth bits of a block of a column of q5_0. */
+static void must_be_fifths(const char *to, const char *bits) {
+    for (int h = 0; h < 2; h++)
+        for (int w = 0; w < 4; w++)
+            for (int b = 0; b < 4; b++) {
+                const int element = 16 * h + 4 * w + b;
+                ck_assert_int_eq(to[b] >> (4 * (w % 2) + 2 * h + w / 2) & 1, bits[element / 8] >> element % 8 & 1);
+            }
+}
+
 /* Scales, then words of 4 bytes; of columns that are none, 0. */
 static void must_be_packed(enum heed_type type, const char *b, int64_t n, int64_t k, const char *panels) {
     const int64_t bytes = type_span(type, TYPE_BLOCK);
     const char none[Q8_0_BYTES] = {0};
+    const int64_t fifths = type == HEED_Q5_0 ? 4 : 0, words = (bytes - 2 - fifths) / 4;
     for (int64_t j = 0; j < round_up(n, HEED_PANEL); j++)
         for (int64_t block = 0; block < k / TYPE_BLOCK; block++) {
             const char *from = j < n ? b + type_span(type, j * k) + block * bytes : none;
             const char *to = panels + (j / HEED_PANEL * (k / TYPE_BLOCK) + block) * HEED_PANEL * bytes;
             const int64_t column = j % HEED_PANEL;
             ck_assert_msg(memcmp(to + 2 * column, from, 2) == 0, "scale of column %lld", (long long)j);
-            for (int64_t word = 0; word < (bytes - 2) / 4; word++)
-                ck_assert_msg(memcmp(to + 2 * HEED_PANEL + (word * HEED_PANEL + column) * 4, from + 2 + 4 * word, 4) == 0,
+            if (type == HEED_Q5_0)
+                must_be_fifths(to + 2 * HEED_PANEL + (words * HEED_PANEL + column) * 4, from + 2);
+            for (int64_t word = 0; word < words; word++)
+                ck_assert_msg(memcmp(to + 2 * HEED_PANEL + (word * HEED_PANEL + column) * 4, from + 2 + fifths + 4 * word, 4) == 0,
                               "word %lld of block %lld of column %lld", (long long)word, (long long)block, (long long)j);
         }
 }
@@ -233,12 +262,13 @@ END_TEST
 START_TEST(test_weights_packed_layout) {
     struct rng rng = rng_for("weights layout", 0);
     for (int64_t repeat = 0; repeat < test_count(40); repeat++) {
-        const enum heed_type type = repeat % 2 ? HEED_Q8_0 : HEED_Q4_0;
+        static const enum heed_type types[] = {HEED_Q8_0, HEED_Q4_0, HEED_Q5_0};
+        const enum heed_type type = types[repeat % 3];
         const int64_t n = rng_range(&rng, 1, 200), k = 32 * rng_range(&rng, 1, 4);
         char *b = new_weights(&rng, type, n * k, true);
         const struct heed_gemm g = {.n = n, .k = k, .transpose_b = true, .b_type = type, .b = b, .ldb = k};
         const int64_t bytes = heed_gemm_packed_bytes(&g);
-        ck_assert_int_eq(bytes, ceil_div(n, 64) * 64 * k / 32 * (type == HEED_Q8_0 ? 34 : 18));
+        ck_assert_int_eq(bytes, ceil_div(n, 64) * 64 * k / 32 * (type == HEED_Q8_0 ? 34 : type == HEED_Q4_0 ? 18 : 22));
         char *panels = malloc((size_t)bytes);
         ck_assert_int_eq(heed_gemm_pack_b(&g, panels, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
         must_be_packed(type, b, n, k, panels);
@@ -314,7 +344,8 @@ START_TEST(test_weights_error) {
     } kinds[] = {{HEED_I8, HEED_COMPUTE_F32},   {HEED_Q8_0, HEED_COMPUTE_F32}, {HEED_Q4_0, HEED_COMPUTE_F32},
                  {HEED_Q4_K, HEED_COMPUTE_F32}, {HEED_Q5_K, HEED_COMPUTE_F32}, {HEED_Q6_K, HEED_COMPUTE_F32},
                  {HEED_Q8_0, HEED_COMPUTE_I8},  {HEED_Q4_0, HEED_COMPUTE_I8},  {HEED_Q4_K, HEED_COMPUTE_I8},
-                 {HEED_Q5_K, HEED_COMPUTE_I8},  {HEED_Q6_K, HEED_COMPUTE_I8}};
+                 {HEED_Q5_K, HEED_COMPUTE_I8},  {HEED_Q6_K, HEED_COMPUTE_I8},  {HEED_Q5_0, HEED_COMPUTE_F32},
+                 {HEED_Q5_0, HEED_COMPUTE_I8}};
     const struct heed_exec exec = {.isa = "scalar", .threads = 1};
     struct rng rng = rng_for("weights error", _i);
     struct accuracy accuracy = {0};
@@ -333,11 +364,12 @@ Suite *gemm_weights_suite(void) {
     tcase_add_test(tests, test_weights_known_bytes);
     tcase_add_test(tests, test_weights_known_q8_0);
     tcase_add_test(tests, test_weights_known_q4_0);
+    tcase_add_test(tests, test_weights_known_q5_0);
     tcase_add_test(tests, test_weights_known_packed);
     tcase_add_loop_test(tests, test_weights_known_k, 0, 3);
     tcase_add_test(tests, test_weights_packed_layout);
     tcase_add_loop_test(tests, test_weights_packed_k_layout, 0, 3);
-    tcase_add_loop_test(tests, test_weights_error, 0, 11);
+    tcase_add_loop_test(tests, test_weights_error, 0, 13);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
+static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
 static bool any_scales(struct rng *rng) { return rng_range(rng, 0, 3) == 0; }
 
 /* `columns` columns of k weights that follow one another, `ld` apart, in guarded memory; and the same as floats, k apart. */
@@ -234,8 +234,8 @@ static void check_thin_transposed(const struct heed_kernels *table, struct rng *
 START_TEST(test_weight_kernels) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("weight kernels", 0);
-    for (int64_t repeat = 0; repeat < test_count(240); repeat++) {
-        const enum heed_type type = weight_types[repeat % 6];
+    for (int64_t repeat = 0; repeat < test_count(280); repeat++) {
+        const enum heed_type type = weight_types[repeat % 7];
         check_pack_transposed(table, type, &rng);
         check_blocks(table, type, &rng);
         check_pack_bytes(table, &rng);
@@ -243,6 +243,22 @@ START_TEST(test_weight_kernels) {
     }
 }
 END_TEST
+
+/* The first number of a block, and all others, small ones. */
+static void put_numbers(char *block, enum heed_type type, int first, int rest) {
+    const uint32_t fifths = (first < 0 ? 0 : 1) | (rest < 0 ? 0 : 0xfffffffe);
+    const int off = type == HEED_Q4_0 ? 8 : 0; /* of q5_0 16, which leaves the lower bits as they are */
+    if (type == HEED_Q8_0) {
+        memset(block + 2, rest, TYPE_BLOCK);
+        block[2] = (char)first;
+        return;
+    }
+    if (type == HEED_Q5_0)
+        memcpy(block + 2, &fifths, sizeof fifths);
+    char *low = block + type_span(type, TYPE_BLOCK) - TYPE_BLOCK / 2;
+    memset(low, ((off + rest) & 15) * 0x11, TYPE_BLOCK / 2);
+    *low = (char)(((off + first) & 15) | ((off + rest) & 15) << 4);
+}
 
 /* A row of `a` times a panel whose columns are one block, scale * (first, rest, rest, ...): always `want`. */
 static void check_edge(const struct heed_kernels *table, enum heed_type type, float scale, int first, int rest, float a,
@@ -253,8 +269,7 @@ static void check_edge(const struct heed_kernels *table, enum heed_type type, fl
     for (int j = 0; j < HEED_PANEL; j++) {
         char *block = blocks + type_span(type, j * TYPE_BLOCK);
         memcpy(block, &half, sizeof half);
-        memset(block + 2, type == HEED_Q8_0 ? rest : (8 + rest) * 0x11, (type == HEED_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES) - 2);
-        block[2] = (char)(type == HEED_Q8_0 ? first : (8 + first) | (8 + rest) << 4);
+        put_numbers(block, type, first, rest);
     }
     for (int p = 0; p < TYPE_BLOCK; p++)
         row[p] = a;
@@ -279,8 +294,8 @@ static void check_edge(const struct heed_kernels *table, enum heed_type type, fl
 /* Where d * q by other means than a product has other bits: infinite, and -0, which a sum of 0 shows. */
 START_TEST(test_weight_kernels_edges) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
-    const enum heed_type types[] = {HEED_Q8_0, HEED_Q4_0};
-    for (int i = 0; i < 2; i++) {
+    const enum heed_type types[] = {HEED_Q8_0, HEED_Q4_0, HEED_Q5_0};
+    for (int i = 0; i < 3; i++) {
         check_edge(table, types[i], INFINITY, 3, 2, 1.0f, INFINITY);
         check_edge(table, types[i], -INFINITY, 3, 2, 1.0f, -INFINITY);
         check_edge(table, types[i], -0.01f, 1, 0, 0x1p-149f, -0.0f);

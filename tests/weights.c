@@ -14,6 +14,14 @@ void put_block_scales(char *block, enum heed_type type, float scale) {
         memcpy(block + 2, &m, sizeof m);
 }
 
+enum heed_type any_blocks(struct rng *rng, int64_t n) {
+    enum heed_type type;
+    do
+        type = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q5_0);
+    while (n % type_block(type));
+    return type;
+}
+
 char *new_weights(struct rng *rng, enum heed_type type, int64_t n, bool any_scales) {
     const int64_t bytes = type_span(type, n);
     char *weights = malloc((size_t)bytes + 1);

@@ -4,6 +4,8 @@
 
 #include "harness.h"
 
+/* A type with blocks of which rows of n elements are made. */
+enum heed_type any_blocks(struct rng *rng, int64_t n);
 /* n of them, any bytes.  Scales of blocks are numbers of at most 1/8, or with any_scales, which may be NaN or infinite, any bits.
  */
 char *new_weights(struct rng *rng, enum heed_type type, int64_t n, bool any_scales);

@@ -180,6 +180,11 @@ INLINE vi v_above(vi low, vi high, int from) { return low | high << from; }
 INLINE vh v_half_of(vi x, const int i) { return vmovn_u32(x >> 16 * i); }
 INLINE vi v_shift(vi x, int by) { return by < 0 ? x >> -by : x << by; }
 INLINE vi v_choose_bits(int mask, vi x, vi other) { return vbslq_u32(vdupq_n_u32(0x01010101u * (unsigned)mask), x, other); }
+INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
+    const vi differ = (x >> by ^ x) & mask;
+    return x ^ differ ^ differ << by;
+}
+INLINE vi v_less_16(vi x) { return vreinterpretq_u32_u8(vsubq_u8(vreinterpretq_u8_u32(x), vdupq_n_u8(16))); }
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf first = vzip1q_f32(*a, *b);

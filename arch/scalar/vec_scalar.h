@@ -155,6 +155,11 @@ INLINE vi v_choose_bits(int mask, vi x, vi other) {
     const vi bits = 0x01010101u * (unsigned)mask;
     return (x & bits) | (other & ~bits);
 }
+INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
+    const vi differ = (x >> by ^ x) & mask;
+    return x ^ differ ^ differ << by;
+}
+INLINE vi v_less_16(vi x) { return (x + 0x70707070) ^ 0x80808080; }
 INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }

@@ -158,7 +158,9 @@ static void multiply(const struct heed_i8_product *product) {
 /* Of so many, those in whole registers; the others are as quick by vpdpbusd. */
 static int tile_rows(enum heed_type type, int rows) {
     const int whole = rows / REGISTER * REGISTER;
-    return type_is_k(type) || whole < (type == HEED_Q4_0 ? LEAST_ROWS_Q4_0 : REGISTER) ? 0 : whole;
+    if (type != HEED_Q8_0 && type != HEED_Q4_0)
+        return 0;
+    return whole < (type == HEED_Q4_0 ? LEAST_ROWS_Q4_0 : REGISTER) ? 0 : whole;
 }
 
 static int64_t scratch_bytes(enum heed_type type, int rows) {

@@ -222,6 +222,11 @@ INLINE vh v_half_of(vi x, const int i) {
     return _mm_packus_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 INLINE vi v_shift(vi x, int by) { return (vi)(by < 0 ? (avx2_lanes)x >> -by : (avx2_lanes)x << by); }
+INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
+    const avx2_lanes lanes = (avx2_lanes)x, differ = (lanes >> by ^ lanes) & mask;
+    return (vi)(lanes ^ differ ^ differ << by);
+}
+INLINE vi v_less_16(vi x) { return _mm256_sub_epi8(x, _mm256_set1_epi8(16)); }
 INLINE vi v_choose_bits(int mask, vi x, vi other) {
     const vi bits = _mm256_set1_epi8((char)mask);
     return _mm256_or_si256(_mm256_and_si256(bits, x), _mm256_andnot_si256(bits, other));

@@ -251,6 +251,11 @@ INLINE vi v_bits_of_bytes(vi x, int from, int mask) {
 INLINE vi v_above(vi low, vi high, int from) { return _mm512_or_si512(low, (vi)((avx512_lanes)high << from)); }
 INLINE vh v_half_of(vi x, const int i) { return _mm512_cvtepi32_epi16((vi)((avx512_lanes)x >> 16 * i)); }
 INLINE vi v_shift(vi x, int by) { return (vi)(by < 0 ? (avx512_lanes)x >> -by : (avx512_lanes)x << by); }
+INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
+    const avx512_lanes lanes = (avx512_lanes)x, differ = (lanes >> by ^ lanes) & mask;
+    return (vi)(lanes ^ differ ^ differ << by);
+}
+INLINE vi v_less_16(vi x) { return _mm512_sub_epi8(x, _mm512_set1_epi8(16)); }
 INLINE vi v_choose_bits(int mask, vi x, vi other) {
     return _mm512_ternarylogic_epi32(_mm512_set1_epi8((char)mask), x, other, 0xca);
 }

@@ -23,11 +23,11 @@ VOCABULARY, POSITIONS = generations_model.CONFIG["vocab_size"], generations_mode
 TOKENS = numpy.random.default_rng(2).integers(0, VOCABULARY, POSITIONS, dtype=numpy.int32)
 # Of the logits; near 0 if one side did something else.  llama.cpp rounds what it multiplies with bf16 to bf16, what it multiplies
 # with blocks to 8 bits, and keys and values to f16; PyTorch in bf16 rounds whatever it computes, layer after layer.
-LEAST_COSINE = {"f32": 0.99999, "bf16": 0.998, "q8_0": 0.99, "q4_0": 0.99, "q4_K_M": 0.98}
+LEAST_COSINE = {"f32": 0.99999, "bf16": 0.998, "q8_0": 0.99, "q4_0": 0.99, "q5_0": 0.99, "q4_K_M": 0.98}
 LEAST_COSINE_OF_VARIANT = {"flash attention, f16": 0.999, "eager, bf16": 0.9}
 
 
-BLOCKS = "q8_0", "q4_0", "q4_K_M"
+BLOCKS = "q8_0", "q4_0", "q5_0", "q4_K_M"
 
 
 class Sequence:

@@ -12,7 +12,7 @@ import numpy
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/generate"))
 import tiny
 
-KINDS = "f32", "bf16", "q8_0", "q4_0", "q4_K_M"
+KINDS = "f32", "bf16", "q8_0", "q4_0", "q5_0", "q4_K_M"
 POSITIONS = 2048
 CONFIG = {
     **tiny.CONFIG,
@@ -49,16 +49,19 @@ def tensors():
 
 
 def in_blocks(array, kind):
-    """The largest number of a block of 32 becomes +-127 or -8."""
+    """The largest number of a block of 32 becomes +-127, -8 or -16."""
     blocks = array.reshape(-1, tiny.BLOCK)
     largest = numpy.take_along_axis(blocks, abs(blocks).argmax(axis=1)[:, None], axis=1)
-    scales = abs(largest) / 127 if kind == "q8_0" else largest / -8
     if kind == "q8_0":
-        integers = numpy.rint(blocks / scales).astype(numpy.int8)
+        scales = abs(largest) / 127
+        parts = [numpy.rint(blocks / scales).astype(numpy.int8).view(numpy.uint8)]
     else:
-        integers = numpy.clip(blocks / scales + 8.5, 0, 15).astype(numpy.uint8)
-        integers = integers[:, :16] | integers[:, 16:] << 4
-    return numpy.concatenate([scales.astype(numpy.float16).view(numpy.uint8), integers.view(numpy.uint8)], axis=1)
+        most = 8 if kind == "q4_0" else 16
+        scales = largest / -most
+        integers = numpy.clip(blocks / scales + (most + 0.5), 0, 2 * most - 1).astype(numpy.uint8)
+        fifths = [numpy.packbits(integers >> 4, axis=1, bitorder="little")] if kind == "q5_0" else []
+        parts = [*fifths, integers[:, :16] & 15 | integers[:, 16:] << 4]
+    return numpy.concatenate([scales.astype(numpy.float16).view(numpy.uint8), *parts], axis=1)
 
 
 def encode(array, kind):

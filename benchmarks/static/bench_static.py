@@ -41,6 +41,7 @@ ISAS = {
 DOTS = {
     "i8_q8_0": (r"i8_q8_0_\d", Instruction.dot_products),
     "i8_q4_0": (r"i8_q4_0_\d", Instruction.dot_products),
+    "i8_q5_0": (r"i8_q5_0_\d", Instruction.dot_products),
     "i8_q4_k": (r"i8_q4_k_\d", Instruction.dot_products),
     "i8_q5_k": (r"i8_q5_k_\d", Instruction.dot_products),
     "i8_q6_k": (r"i8_q6_k_\d", Instruction.dot_products),

@@ -1,6 +1,7 @@
 /* Blocks of weights in a panel: where their scales and words are, and what is fetched while they are read.
  *
- * A block of a panel of 64 columns is 64 scales, and then the words, 4 bytes of a block each, of 64 columns each. */
+ * A block of a panel of 64 columns is 64 scales, and then the words, 4 bytes of a block each, of 64 columns each; of q5_0 those
+ * with the lower 4 bits, and one of fifth bits behind them. */
 #ifndef HEED_KERNELS_BLOCK_WORDS_H
 #define HEED_KERNELS_BLOCK_WORDS_H
 
@@ -13,7 +14,7 @@ enum {
     BLOCK_AHEAD = 4096, /* bytes, into L1; twice as far into L2, or into L1 alone */
     WINDOW_BLOCKS = 8,
     INT4_WINDOW_BLOCKS = 16,
-    WINDOW_FLOATS = INT4_WINDOW_BLOCKS * HEED_PANEL * Q4_0_BYTES / (int)sizeof(float) /* the longer one */
+    WINDOW_FLOATS = INT4_WINDOW_BLOCKS * HEED_PANEL * Q4_0_BYTES / (int)sizeof(float) /* the longest one */
 };
 
 _Static_assert(WINDOW_FLOATS *(int)sizeof(float) >= HEED_PANEL * Q6_K_BYTES, "a K block of a panel has room");
@@ -26,9 +27,12 @@ INLINE int turn_bytes(const enum heed_type type) {
     return type_is_k(type) ? HEED_PANEL * k_packed_bytes(type) / (K_BLOCK / TURN_DEPTH)
                            : HEED_PANEL / BLOCK_TURNS * block_bytes(type);
 }
-INLINE int block_words(const enum heed_type type) { return (block_bytes(type) - scale_bytes(type)) / WORD_BYTES; }
-/* Of q4_0 the first half of a block is in the lower halves of all its bytes, the second in the upper ones. */
-INLINE int block_halves(const enum heed_type type) { return type == HEED_Q4_0 ? 2 : 1; }
+/* Bits of q5_0 in a block as it is, which its words follow. */
+INLINE int fifth_bytes(const enum heed_type type) { return type == HEED_Q5_0 ? WORD_BYTES : 0; }
+INLINE int words_at(const enum heed_type type) { return scale_bytes(type) + fifth_bytes(type); }
+INLINE int block_words(const enum heed_type type) { return (block_bytes(type) - words_at(type)) / WORD_BYTES; }
+/* Of q4_0 and q5_0 the first half of a block is in the lower halves of all bytes of words, the second in the upper ones. */
+INLINE int block_halves(const enum heed_type type) { return type == HEED_Q4_0 || type == HEED_Q5_0 ? 2 : 1; }
 /* Of k, what goes through L1 at once.  As it is, from memory, q8_0 in windows of 4 blocks takes 1.2 times as long, q4_0 in windows
  * of 8 takes 1.05 times as long (Zen 3). */
 INLINE int block_window(const enum heed_type type) {
@@ -41,16 +45,35 @@ INLINE vf widen_scales(vh scales) { return v_mul(v_widen_f16(scales), v_set1(WEI
 INLINE vf load_scale(const enum heed_type type, const char *block, int j) {
     return type_has_blocks(type) ? widen_scales(v_load_half((const uint16_t *)(const void *)block + j)) : v_set1(WEIGHT_UNIT);
 }
-/* Element `byte` of a word, of q4_0 the one in that half of it, in units of the scales. */
-INLINE vf weight_of_word(const enum heed_type type, vi word, const int half, const int byte) {
+#include "kernels/q5_words.h"
+
+/* Element `byte` of word w of a block, of q4_0 and q5_0 the one in that half of it, in units of the scales; high: the spread bits
+ * of q5_0. */
+INLINE vf weight_of_word(const enum heed_type type, vi word, vi high, const int half, int w, const int byte) {
+    if (type == HEED_Q5_0)
+        return v_byte(v_less_16(q5_numbers(word, high, half, w)), byte);
     return type == HEED_Q4_0 ? v_int4(word, byte * 2 + half) : v_byte(word, byte);
 }
-/* Word of row i of a turn, columns from j on. */
-INLINE vi load_word(const char *words, int j, const int i) {
-    return v_load_int((const uint8_t *)words + i / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES);
+
+/* Of a panel: the words of a turn, and what is above them, if there is anything. */
+struct block_turn {
+    const char *low, *high;
+    int place; /* of words in their half: 0 or 2 */
+};
+INLINE struct block_turn block_turn_at(const enum heed_type type, const char *block, int turn) {
+    const char *words = block + HEED_PANEL * scale_bytes(type);
+    return (struct block_turn){.low = words + turn * TURN_WORDS * WORDS_BYTES,
+                               .high = words + block_words(type) * WORDS_BYTES,
+                               .place = turn * TURN_WORDS};
 }
-INLINE vf load_weight(const enum heed_type type, const char *words, int j, const int half, const int i) {
-    return weight_of_word(type, load_word(words, j, i), half, i % WORD_BYTES);
+INLINE vi load_words_of(const char *words, int j) { return v_load_int((const uint8_t *)words + j * WORD_BYTES); }
+/* Word of row i of a turn, columns from j on. */
+INLINE vi load_word(const struct block_turn *turn, int j, const int i) {
+    return load_words_of(turn->low + i / WORD_BYTES * WORDS_BYTES, j);
+}
+INLINE vf load_weight(const enum heed_type type, const struct block_turn *turn, int j, const int half, const int i) {
+    const vi word = load_word(turn, j, i), high = type == HEED_Q5_0 ? load_words_of(turn->high, j) : word;
+    return weight_of_word(type, word, high, half, turn->place + i / WORD_BYTES, i % WORD_BYTES);
 }
 
 /* As pointers without a check of where the memory ends: prefetching is no access. */

@@ -13,9 +13,11 @@ INLINE void pack_columns(const enum heed_type type, const char *src, int64_t ste
             v_store_half((uint16_t *)(void *)scales, load_column_scales(&at));
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf r[VF_PIECE];
-            load_column_words(&at, scale_bytes(type) + word * WORD_BYTES, r);
+            load_column_words(&at, words_at(type) + word * WORD_BYTES, r);
             UNROLL for (int i = 0; i < VF_PIECE; i++) v_store_bits(words + (word + i) * WORDS_BYTES, r[i]);
         }
+        if (type == HEED_Q5_0)
+            v_store_bits(words + block_words(type) * WORDS_BYTES, v_of_bits(load_column_fifths(&at)));
         block_columns_advance(VF_LANES, &at, block_bytes(type));
         scales += HEED_PANEL * block_bytes(type);
         words += HEED_PANEL * block_bytes(type);
@@ -27,7 +29,9 @@ NOINLINE void pack_column(enum heed_type type, const char *src, int64_t k, char 
     for (; k > 0; k -= TYPE_BLOCK, src += block_bytes(type)) {
         memcpy(scales, src, (size_t)scale_bytes(type));
         for (int word = 0; word < block_words(type); word++)
-            memcpy(words + word * WORDS_BYTES, src + scale_bytes(type) + word * WORD_BYTES, (size_t)WORD_BYTES);
+            memcpy(words + word * WORDS_BYTES, src + words_at(type) + word * WORD_BYTES, (size_t)WORD_BYTES);
+        if (type == HEED_Q5_0)
+            q5_spread_column(src + scale_bytes(type), words + block_words(type) * WORDS_BYTES);
         scales += HEED_PANEL * block_bytes(type);
         words += HEED_PANEL * block_bytes(type);
     }
@@ -56,17 +60,19 @@ static void pack_blocks(const void *src, enum heed_type type, int64_t ld, int64_
         pack_blocks_of(HEED_Q8_0, src, ld, k, columns, panel);
     else if (type == HEED_Q4_0)
         pack_blocks_of(HEED_Q4_0, src, ld, k, columns, panel);
+    else if (type == HEED_Q5_0)
+        pack_blocks_of(HEED_Q5_0, src, ld, k, columns, panel);
     else
         pack_blocks_of(HEED_I8, src, ld, k, columns, panel);
 }
 
 INLINE void unpack_block(const enum heed_type type, const char *block, int j, float *panel) {
     const vf d = load_scale(type, block, j);
-    const char *const words = block + HEED_PANEL * scale_bytes(type);
     UNROLL for (int half = 0; half < block_halves(type); half++)
-        NO_UNROLL for (int word = 0; word < block_words(type); word += TURN_WORDS) {
+        NO_UNROLL for (int at = 0; at < block_words(type) / TURN_WORDS; at++) {
+        const struct block_turn turn = block_turn_at(type, block, at);
         UNROLL for (int i = 0; i < TURN_DEPTH; i++)
-            v_store(panel + i * HEED_PANEL + j, v_mul(d, load_weight(type, words + word * WORDS_BYTES, j, half, i)));
+            v_store(panel + i * HEED_PANEL + j, v_mul(d, load_weight(type, &turn, j, half, i)));
         panel += TURN_DEPTH * HEED_PANEL;
     }
 }
@@ -84,6 +90,8 @@ static void unpack_blocks(const void *packed, enum heed_type type, int64_t k, fl
         unpack_blocks_of(HEED_Q8_0, packed, k, panel);
     else if (type == HEED_Q4_0)
         unpack_blocks_of(HEED_Q4_0, packed, k, panel);
+    else if (type == HEED_Q5_0)
+        unpack_blocks_of(HEED_Q5_0, packed, k, panel);
     else
         unpack_blocks_of(HEED_I8, packed, k, panel);
 }

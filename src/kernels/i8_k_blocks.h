@@ -25,7 +25,7 @@ INLINE void i8_k_fetch(const enum heed_type type, const char *share, const int n
 /* The sums of a tile take in a half of a group. */
 INLINE void i8_k_half(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
                       int64_t row_bytes, const char *group, int j, const int half, const char *share, bool once) {
-    const struct k_turn words = k_turn_at(type, group, half, 0);
+    const struct block_turn words = k_turn_at(type, group, half, 0);
     UNROLL for (int w = 0; w < K_LOW_WORDS; w++) {
         vi x[I8_ROWS];
         if (share)

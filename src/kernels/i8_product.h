@@ -52,40 +52,44 @@ struct i8_window {
     int lines, tile, tiles;
 };
 
-INLINE vi i8_dot(const enum heed_type type, const int half, vi sum, vi w, vi x) {
+/* Of word `place` of a block; high: the spread bits of q5_0. */
+INLINE vi i8_dot(const enum heed_type type, const int half, vi sum, vi w, vi high, int place, vi x) {
+    if (type == HEED_Q5_0)
+        return I8_DOT_U7(sum, q5_numbers(w, high, half, place), x);
     return type == HEED_Q4_0 ? I8_DOT_U4(sum, half ? v_high4(w) : v_low4(w), x) : I8_DOT(sum, I8_RAISE(w), x);
 }
 
-/* The sums of a tile take in halves [from, to) of a word of each column.  A word of q4_0 has two, which meet elements TYPE_BLOCK /
- * 2 apart. */
+/* The sums of a tile take in halves [from, to) of a word of each column, word w of a turn.  A word of q4_0 and q5_0 has two, which
+ * meet elements TYPE_BLOCK / 2 apart. */
 INLINE void i8_halves(const enum heed_type type, const int from, const int to, const int rows, const int vectors,
-                      vi sums[][I8_VECTORS], const int8_t *q, int64_t row_bytes, const char *words) {
+                      vi sums[][I8_VECTORS], const int8_t *q, int64_t row_bytes, const struct block_turn *turn, const int w) {
     vi x[2][I8_ROWS];
     UNROLL for (int half = from; half < to; half++) UNROLL for (int i = 0; i < rows; i++) x[half][i] =
         v_set1_word(q + i * row_bytes + half * TYPE_BLOCK / 2);
     UNROLL for (int v = 0; v < vectors; v++) {
-        const vi w = v_load_int((const uint8_t *)words + v * VF_LANES * WORD_BYTES);
+        const vi word = load_words_of(turn->low, v * VF_LANES),
+                 high = type == HEED_Q5_0 ? load_words_of(turn->high, v * VF_LANES) : word;
         UNROLL for (int half = from; half < to; half++) UNROLL for (int i = 0; i < rows; i++) sums[i][v] =
-            i8_dot(type, half, sums[i][v], w, x[half][i]);
+            i8_dot(type, half, sums[i][v], word, high, turn->place + w, x[half][i]);
     }
 }
 
 /* The halves of few rows together, those of more one after the other, for want of registers. */
 INLINE void i8_word(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
-                    int64_t row_bytes, const char *words) {
+                    int64_t row_bytes, struct block_turn *turn, const int w) {
     const int halves = block_halves(type);
     if (halves == 2 && rows > 2) {
-        i8_halves(type, 0, 1, rows, vectors, sums, q, row_bytes, words);
-        PIN(words);
-        i8_halves(type, 1, 2, rows, vectors, sums, q, row_bytes, words);
+        i8_halves(type, 0, 1, rows, vectors, sums, q, row_bytes, turn, w);
+        PIN(turn->low);
+        i8_halves(type, 1, 2, rows, vectors, sums, q, row_bytes, turn, w);
     } else {
-        i8_halves(type, 0, halves, rows, vectors, sums, q, row_bytes, words);
+        i8_halves(type, 0, halves, rows, vectors, sums, q, row_bytes, turn, w);
     }
 }
 
 /* What sums are too large by, negative. */
 INLINE vi i8_excess(const enum heed_type type, const struct heed_i8_block *a) {
-    const int32_t excess = a->minus_8 * (type == HEED_Q4_0 ? 1 : I8_RAISED / 8);
+    const int32_t excess = a->minus_8 * (type == HEED_Q4_0 ? 1 : type == HEED_Q5_0 ? 2 : I8_RAISED / 8);
     return v_set1_word((const int8_t *)&excess);
 }
 INLINE vi i8_start(const enum heed_type type, const struct heed_i8_block *a) {
@@ -98,7 +102,7 @@ struct i8_end {
     int64_t lda;
     vf excess[I8_COLUMNS_MOST];
 };
-INLINE bool i8_corrects(const enum heed_type type) { return !I8_STARTS && (type == HEED_Q4_0 || I8_RAISED > 0); }
+INLINE bool i8_corrects(const enum heed_type type) { return !I8_STARTS && (block_halves(type) == 2 || I8_RAISED > 0); }
 INLINE struct i8_end i8_end_begin(const enum heed_type type, const int rows, const struct heed_i8_block *a, int64_t lda) {
     struct i8_end end = {.a = a, .lda = lda};
     UNROLL for (int i = 0; i < rows; i++) if (i8_corrects(type)) end.excess[i] = v_float_of_int(i8_excess(type, a + i * lda));
@@ -136,6 +140,7 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
     NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
         const char *words = block + HEED_PANEL * scale_bytes(type) + j * WORD_BYTES;
         const char *const end = words + block_words(type) * WORDS_BYTES;
+        struct block_turn turn = {.high = end};
         const int8_t *q = a->q;
         if (rows > 1 && j == 0) {
             fetch_some_lines(next, window->tile, window->tiles, window->lines);
@@ -152,12 +157,14 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
                     fetch_packed(type, twice, at, window->fetch_once);
                 }
             UNROLL for (int word = 0; word < TURN_WORDS; word++) {
-                i8_word(type, rows, vectors, sums, q, row_bytes, words);
+                turn.low = words;
+                i8_word(type, rows, vectors, sums, q, row_bytes, &turn, word);
                 words += WORDS_BYTES;
                 q += WORD_BYTES;
                 PIN(words); /* else gcc loads what many words meet at once, and keeps it on the stack */
             }
             p += block_halves(type) * TURN_DEPTH;
+            turn.place += TURN_WORDS;
         }
         i8_block_end(type, rows, vectors, sums, a, window->lda, (const uint16_t *)(const void *)block + j, window->c + j);
         a++;
@@ -181,6 +188,7 @@ INLINE int i8_vectors(const int rows) {
 #define I8_SHAPES(name, type) I8_SHAPE(name, type, 1) I8_SHAPE(name, type, 2) I8_SHAPE(name, type, 3) I8_SHAPE(name, type, 4)
 I8_SHAPES(i8_q8_0, HEED_Q8_0)
 I8_SHAPES(i8_q4_0, HEED_Q4_0)
+I8_SHAPES(i8_q5_0, HEED_Q5_0)
 I8_SHAPES(i8_q4_k, HEED_Q4_K)
 I8_SHAPES(i8_q5_k, HEED_Q5_K)
 I8_SHAPES(i8_q6_k, HEED_Q6_K)
@@ -195,11 +203,9 @@ INLINE int i8_part(int rows, const int most) {
 
 /* All rows; the first ones fetch. */
 static void i8_multiply_window(enum heed_type type, const struct i8_window *whole, int rows) {
-    static void (*const shapes[][I8_ROWS])(const struct i8_window *) = {[HEED_Q8_0] = I8_NAMES(i8_q8_0),
-                                                                        [HEED_Q4_0] = I8_NAMES(i8_q4_0),
-                                                                        [HEED_Q4_K] = I8_NAMES(i8_q4_k),
-                                                                        [HEED_Q5_K] = I8_NAMES(i8_q5_k),
-                                                                        [HEED_Q6_K] = I8_NAMES(i8_q6_k)};
+    static void (*const shapes[][I8_ROWS])(const struct i8_window *) = {
+        [HEED_Q8_0] = I8_NAMES(i8_q8_0), [HEED_Q4_0] = I8_NAMES(i8_q4_0), [HEED_Q5_0] = I8_NAMES(i8_q5_0),
+        [HEED_Q4_K] = I8_NAMES(i8_q4_k), [HEED_Q5_K] = I8_NAMES(i8_q5_k), [HEED_Q6_K] = I8_NAMES(i8_q6_k)};
     struct i8_window window = *whole;
     window.fetches = true;
     window.lines = window.next ? (BLOCK_TURNS * turn_bytes(type) + LINE_BYTES - 1) / LINE_BYTES : 0;
@@ -239,14 +245,15 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
         vi sums[I8_COLUMNS_ROWS];
         next = fetch_next_columns(once, next, VF_LANES * block_bytes(type));
         UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_start(type, a + i * product->lda);
+        const vi high = type == HEED_Q5_0 ? load_column_fifths(&at) : v_zero_int();
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf words[VF_PIECE];
-            load_column_words(&at, scale_bytes(type) + word * WORD_BYTES, words);
+            load_column_words(&at, words_at(type) + word * WORD_BYTES, words);
             UNROLL for (int w = 0; w < VF_PIECE; w++) UNROLL for (int i = 0; i < rows; i++)
                 UNROLL for (int half = 0; half < block_halves(type); half++) {
                 const vi x = v_set1_word(a[i * product->lda].q + half * TYPE_BLOCK / 2 + (word + w) * WORD_BYTES),
                          b = v_bits(words[w]);
-                sums[i] = i8_dot(type, half, sums[i], b, x);
+                sums[i] = i8_dot(type, half, sums[i], b, high, word + w, x);
             }
         }
         const vf d = v_widen_f16(load_column_scales(&at));
@@ -295,8 +302,10 @@ INLINE void i8_all_columns(const enum heed_type type, const int rows, const bool
     { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8 }
 I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, false)
 I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, false)
+I8_COLUMNS(i8_columns_q5_0, HEED_Q5_0, false)
 I8_COLUMNS(i8_columns_q8_0_once, HEED_Q8_0, true)
 I8_COLUMNS(i8_columns_q4_0_once, HEED_Q4_0, true)
+I8_COLUMNS(i8_columns_q5_0_once, HEED_Q5_0, true)
 #define I8_K_COLUMNS(name, type, once)                                                                                             \
     I8_COLUMNS_SHAPE(name, type, 1, once)                                                                                          \
     I8_COLUMNS_SHAPE(name, type, 2, once)                                                                                          \
@@ -313,6 +322,7 @@ static void i8_columns(const struct heed_i8_product *whole) {
     static void (*const shapes[][2][I8_COLUMNS_MOST])(const struct heed_i8_product *) = {
         [HEED_Q8_0] = {I8_COLUMNS_NAMES(i8_columns_q8_0), I8_COLUMNS_NAMES(i8_columns_q8_0_once)},
         [HEED_Q4_0] = {I8_COLUMNS_NAMES(i8_columns_q4_0), I8_COLUMNS_NAMES(i8_columns_q4_0_once)},
+        [HEED_Q5_0] = {I8_COLUMNS_NAMES(i8_columns_q5_0), I8_COLUMNS_NAMES(i8_columns_q5_0_once)},
         [HEED_Q4_K] = {I8_NAMES(i8_columns_q4_k), I8_NAMES(i8_columns_q4_k_once)},
         [HEED_Q5_K] = {I8_NAMES(i8_columns_q5_k), I8_NAMES(i8_columns_q5_k_once)},
         [HEED_Q6_K] = {I8_NAMES(i8_columns_q6_k), I8_NAMES(i8_columns_q6_k_once)}};

@@ -67,15 +67,11 @@ INLINE void k_load_scales(const enum heed_type type, const int vectors, const ch
     }
 }
 
-/* A turn of a half of a group: its words, and those above them. */
-struct k_turn {
-    const char *low, *high;
-    int place; /* of words in their half: 0 or 2 */
-};
-INLINE struct k_turn k_turn_at(const enum heed_type type, const char *group, const int half, int turn) {
-    return (struct k_turn){.low = group + turn * TURN_WORDS * WORDS_BYTES,
-                           .high = group + (K_LOW_WORDS + (type == HEED_Q6_K ? half : 0)) * WORDS_BYTES,
-                           .place = turn * TURN_WORDS};
+/* A turn of a half of a group. */
+INLINE struct block_turn k_turn_at(const enum heed_type type, const char *group, const int half, int turn) {
+    return (struct block_turn){.low = group + turn * TURN_WORDS * WORDS_BYTES,
+                               .high = group + (K_LOW_WORDS + (type == HEED_Q6_K ? half : 0)) * WORDS_BYTES,
+                               .place = turn * TURN_WORDS};
 }
 /* Of each byte its lower, or upper, half, and above it what `high` has from bit `from` on. */
 INLINE vi k_numbers(const enum heed_type type, vi word, const int upper, vi high, int from) {
@@ -84,13 +80,13 @@ INLINE vi k_numbers(const enum heed_type type, vi word, const int upper, vi high
 }
 
 /* The numbers of elements 4 w to 4 w + 3 of a turn, without sign, in bytes. */
-INLINE vi k_load_numbers(const enum heed_type type, const struct k_turn *turn, int j, const int half, const int w) {
-    const vi word = load_word(turn->low, j, w * WORD_BYTES);
-    const vi high = type == HEED_Q4_K ? word : v_load_int((const uint8_t *)turn->high + j * WORD_BYTES);
+INLINE vi k_load_numbers(const enum heed_type type, const struct block_turn *turn, int j, const int half, const int w) {
+    const vi word = load_word(turn, j, w * WORD_BYTES);
+    const vi high = type == HEED_Q4_K ? word : load_words_of(turn->high, j);
     return k_numbers(type, word, half, high, type == HEED_Q6_K ? 2 * (turn->place + w) : turn->place + w + K_LOW_WORDS * half);
 }
 /* Element i of a turn, of vector v: of the numbers of a word compilers make all four at once. */
-INLINE vf k_load_weight(const enum heed_type type, const struct k_scales *scales, const struct k_turn *turn, int j, const int v,
+INLINE vf k_load_weight(const enum heed_type type, const struct k_scales *scales, const struct block_turn *turn, int j, const int v,
                         const int half, const int i) {
     const vf number = v_byte(k_load_numbers(type, turn, j + v * VF_LANES, half, i / WORD_BYTES), i % WORD_BYTES);
     return v_fma(number, scales->by[v], v_negate(scales->less[v]));

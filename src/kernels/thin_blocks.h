@@ -30,21 +30,21 @@ INLINE void load_scales(const enum heed_type type, const bool raised, const int 
     }
 }
 /* Row i of a turn times the scales: d * q, or fma(d, q + by, -(d * by)), where no step rounds. */
-INLINE vf load_scaled(const enum heed_type type, const bool raised, const struct blocks_scales *scales, const char *words,
-                      const int v, const int half, const int i) {
+INLINE vf load_scaled(const enum heed_type type, const bool raised, const struct blocks_scales *scales,
+                      const struct block_turn *turn, const int v, const int half, const int i) {
     if (!raised)
-        return v_mul(scales->d[v], load_weight(type, words, v * VF_LANES, half, i));
-    const vi word = load_word(words, v * VF_LANES, i);
+        return v_mul(scales->d[v], load_weight(type, turn, v * VF_LANES, half, i));
+    const vi word = load_word(turn, v * VF_LANES, i);
     const vf number = type == HEED_Q4_0 ? v_raised_int4(word, i % WORD_BYTES * 2 + half) : v_raised_byte(word, i % WORD_BYTES);
     return v_fma(number, scales->d[v], v_negate(scales->by[v]));
 }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p of a turn. */
 INLINE void blocks_step(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][BLOCKS_VECTORS],
-                        const float *const a[ROW_GROUPS], int64_t lda, const char *words, const struct blocks_scales *scales,
-                        const int half, const int p) {
+                        const float *const a[ROW_GROUPS], int64_t lda, const struct block_turn *turn,
+                        const struct blocks_scales *scales, const int half, const int p) {
     vf b[BLOCKS_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(load_scaled(type, raised, scales, words, v, half, p));
+    UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(load_scaled(type, raised, scales, turn, v, half, p));
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda + p]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, b[v]);
@@ -53,28 +53,28 @@ INLINE void blocks_step(const enum heed_type type, const bool raised, const int 
 
 /* The same of one row or two, for the elements of a word, some vectors abreast. */
 INLINE void blocks_word(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][BLOCKS_VECTORS],
-                        const float *a, int64_t lda, const char *words, const struct blocks_scales *scales, const int half,
-                        const int word) {
+                        const float *a, int64_t lda, const struct block_turn *turn, const struct blocks_scales *scales,
+                        const int half, const int word) {
     const int abreast = rows == 1 ? 4 : 1;
     vf row[2];
     UNROLL for (int from = 0; from < vectors; from += abreast) UNROLL for (int p = word; p < word + WORD_BYTES; p++) {
         UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_set1(a[i * lda + p]));
         UNROLL for (int v = from; v < from + abreast; v++) {
-            const vf b = v_pin(load_scaled(type, raised, scales, words, v, half, p));
+            const vf b = v_pin(load_scaled(type, raised, scales, turn, v, half, p));
             UNROLL for (int i = 0; i < rows; i++) acc[i][v] = v_pin(v_chain(acc[i][v], row[i], b));
         }
     }
 }
 
-/* The elements of a turn, where a and words are. */
+/* The elements of a turn. */
 INLINE void blocks_turn(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][BLOCKS_VECTORS],
-                        const float *const a[ROW_GROUPS], int64_t lda, const char *words, const struct blocks_scales *scales,
-                        const int half) {
+                        const float *const a[ROW_GROUPS], int64_t lda, const struct block_turn *turn,
+                        const struct blocks_scales *scales, const int half) {
     if (BLOCKS_BY_WORDS && rows <= 2) {
         UNROLL for (int word = 0; word < TURN_DEPTH; word += WORD_BYTES)
-            blocks_word(type, raised, rows, vectors, acc, a[0], lda, words, scales, half, word);
+            blocks_word(type, raised, rows, vectors, acc, a[0], lda, turn, scales, half, word);
     } else {
-        UNROLL for (int p = 0; p < TURN_DEPTH; p++) blocks_step(type, raised, rows, vectors, acc, a, lda, words, scales, half, p);
+        UNROLL for (int p = 0; p < TURN_DEPTH; p++) blocks_step(type, raised, rows, vectors, acc, a, lda, turn, scales, half, p);
     }
 }
 
@@ -100,7 +100,9 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
             NO_UNROLL for (; words < end; words += TURN_WORDS * WORDS_BYTES, p += TURN_DEPTH) {
                 if (window->fetches && j == 0)
                     fetch_ahead(type, window, p);
-                blocks_turn(type, raised, rows, vectors, acc, a, window->lda, words + j * WORD_BYTES, &scales, half);
+                const struct block_turn turn = {words + j * WORD_BYTES, end + j * WORD_BYTES,
+                                                (int)(p % (TYPE_BLOCK / 2)) / WORD_BYTES};
+                blocks_turn(type, raised, rows, vectors, acc, a, window->lda, &turn, &scales, half);
                 UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += TURN_DEPTH;
             }
         }
@@ -117,9 +119,9 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
 INLINE int blocks_vectors(const enum heed_type type, const int rows) {
     if (type_is_k(type))
         return k_vectors(rows);
-    if (BLOCKS_BY_WORDS && rows <= 2 && type != HEED_Q4_0)
+    if (BLOCKS_BY_WORDS && rows <= 2 && block_halves(type) == 1)
         return BLOCKS_VECTORS;
-    return rows <= (FEW_REGISTERS || type == HEED_Q4_0 ? 2 : 4) ? 4 : 2;
+    return rows <= (FEW_REGISTERS || block_halves(type) == 2 ? 2 : 4) ? 4 : 2;
 }
 #define BLOCKS_SHAPE(name, type, raised, rows)                                                                                     \
     NOINLINE void name##_##rows(const struct blocks_window *window) {                                                              \
@@ -147,6 +149,7 @@ INLINE int blocks_vectors(const enum heed_type type, const int rows) {
     { name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8, name##_9, name##_10, name##_11, name##_12 }
 BLOCKS_SHAPES(blocks_q8_0, HEED_Q8_0)
 BLOCKS_SHAPES(blocks_q4_0, HEED_Q4_0)
+BLOCKS_SHAPES(blocks_q5_0, HEED_Q5_0)
 BLOCKS_SHAPES(blocks_i8, HEED_I8)
 BLOCKS_SHAPES(blocks_q4_k, HEED_Q4_K)
 BLOCKS_SHAPES(blocks_q5_k, HEED_Q5_K)
@@ -158,7 +161,8 @@ BLOCKS_SHAPE(raised_q4_0, HEED_Q4_0, true, 1)
 static void multiply_window(enum heed_type type, const struct blocks_window *whole, const struct thin_parts *rows) {
     static void (*const shapes[][12])(const struct blocks_window *) = {
         [HEED_I8] = BLOCKS_NAMES(blocks_i8),     [HEED_Q8_0] = BLOCKS_NAMES(blocks_q8_0), [HEED_Q4_0] = BLOCKS_NAMES(blocks_q4_0),
-        [HEED_Q4_K] = BLOCKS_NAMES(blocks_q4_k), [HEED_Q5_K] = BLOCKS_NAMES(blocks_q5_k), [HEED_Q6_K] = BLOCKS_NAMES(blocks_q6_k)};
+        [HEED_Q5_0] = BLOCKS_NAMES(blocks_q5_0), [HEED_Q4_K] = BLOCKS_NAMES(blocks_q4_k), [HEED_Q5_K] = BLOCKS_NAMES(blocks_q5_k),
+        [HEED_Q6_K] = BLOCKS_NAMES(blocks_q6_k)};
     struct blocks_window window = *whole;
     window.fetches = true;
     for (int part = 0; part < rows->count; part++) {
@@ -225,7 +229,7 @@ static void thin_blocks(const struct heed_thin_blocks *product) {
         return;
     }
     const bool raised =
-        VF_RAISES && product->raises && product->rows == 1 && type_has_blocks(product->type) && !type_is_k(product->type);
+        VF_RAISES && product->raises && product->rows == 1 && (product->type == HEED_Q8_0 || product->type == HEED_Q4_0);
     multiply_blocks(product, raised);
     if (raised && may_differ(product))
         multiply_blocks(product, false);

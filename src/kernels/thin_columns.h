@@ -21,11 +21,11 @@ struct scaled_columns {
 /* Chains take in the elements of one word, from element p on; of q4_0's, a half. */
 INLINE void columns_word(const enum heed_type type, const int rows, const int vectors, vf chains[][COLUMNS_VECTORS],
                          const struct tile_rows *a, const struct scaled_columns *columns, vf words[COLUMNS_VECTORS][VF_PIECE],
-                         const int w, const int half, const int p) {
+                         const vi fifths[COLUMNS_VECTORS], const int w, const int half, const int p) {
     UNROLL for (int byte = 0; byte < WORD_BYTES; byte++) {
         vf b[COLUMNS_VECTORS];
         UNROLL for (int v = 0; v < vectors; v++) b[v] =
-            v_pin(v_mul(columns->scale[v], weight_of_word(type, v_bits(words[v][w]), half, byte)));
+            v_pin(v_mul(columns->scale[v], weight_of_word(type, v_bits(words[v][w % VF_PIECE]), fifths[v], half, w, byte)));
         UNROLL for (int i = 0; i < rows; i++) {
             const vf row = v_load1(tile_row(a, i) + p + byte);
             UNROLL for (int v = 0; v < vectors; v++) chains[i][v] = v_chain(chains[i][v], row, b[v]);
@@ -36,13 +36,14 @@ INLINE void columns_word(const enum heed_type type, const int rows, const int ve
 /* A block of each column. */
 INLINE void columns_block(const enum heed_type type, const int rows, const int vectors, vf chains[][COLUMNS_VECTORS],
                           const struct tile_rows *a, const struct scaled_columns *columns) {
+    vi fifths[COLUMNS_VECTORS];
+    UNROLL for (int v = 0; v < vectors; v++) fifths[v] = type == HEED_Q5_0 ? load_column_fifths(&columns->at[v]) : v_zero_int();
     UNROLL for (int half = 0; half < block_halves(type); half++)
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
         vf words[COLUMNS_VECTORS][VF_PIECE];
-        UNROLL for (int v = 0; v < vectors; v++)
-            load_column_words(&columns->at[v], scale_bytes(type) + word * WORD_BYTES, words[v]);
-        UNROLL for (int w = 0; w < VF_PIECE; w++)
-            columns_word(type, rows, vectors, chains, a, columns, words, w, half, half * TYPE_BLOCK / 2 + (word + w) * WORD_BYTES);
+        UNROLL for (int v = 0; v < vectors; v++) load_column_words(&columns->at[v], words_at(type) + word * WORD_BYTES, words[v]);
+        UNROLL for (int w = 0; w < VF_PIECE; w++) columns_word(type, rows, vectors, chains, a, columns, words, fifths, word + w,
+                                                               half, half * TYPE_BLOCK / 2 + (word + w) * WORD_BYTES);
     }
 }
 
@@ -90,17 +91,20 @@ COLUMNS_SHAPE(columns_q8_0, HEED_Q8_0, 1)
 COLUMNS_SHAPE(columns_q8_0, HEED_Q8_0, 2)
 COLUMNS_SHAPE(columns_q4_0, HEED_Q4_0, 1)
 COLUMNS_SHAPE(columns_q4_0, HEED_Q4_0, 2)
+COLUMNS_SHAPE(columns_q5_0, HEED_Q5_0, 1)
+COLUMNS_SHAPE(columns_q5_0, HEED_Q5_0, 2)
 
 /* Bytes, whose columns often are a multiple of 4 KB apart, take 1.4 to 1.6 times as long so. */
 INLINE bool takes_columns(const struct heed_thin_blocks *product) {
-    return FEW_REGISTERS && !product->packed && product->rows <= COLUMNS_ROWS &&
-           (product->type == HEED_Q8_0 || product->type == HEED_Q4_0);
+    return FEW_REGISTERS && !product->packed && product->rows <= COLUMNS_ROWS && type_has_blocks(product->type) &&
+           !type_is_k(product->type);
 }
 static void thin_columns(const struct heed_thin_blocks *product) {
-    static void (*const shapes[2][COLUMNS_ROWS])(const struct heed_thin_blocks *) = {{columns_q8_0_1, columns_q8_0_2},
-                                                                                     {columns_q4_0_1, columns_q4_0_2}};
+    static void (*const shapes[][COLUMNS_ROWS])(const struct heed_thin_blocks *) = {[HEED_Q8_0] = {columns_q8_0_1, columns_q8_0_2},
+                                                                                    [HEED_Q4_0] = {columns_q4_0_1, columns_q4_0_2},
+                                                                                    [HEED_Q5_0] = {columns_q5_0_1, columns_q5_0_2}};
     const int columns = product->columns;
-    shapes[product->type == HEED_Q4_0][product->rows - 1](product);
+    shapes[product->type][product->rows - 1](product);
     for (int i = 0; i < product->rows; i++)
         memset(product->c + i * HEED_PANEL + columns, 0, (size_t)(HEED_PANEL - columns) * sizeof *product->c);
 }

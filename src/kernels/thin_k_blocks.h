@@ -7,8 +7,8 @@ INLINE int k_vectors(const int rows) { return rows <= 2 && !FEW_REGISTERS ? 4 : 
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for the elements p of a turn. */
 INLINE void k_turn(const enum heed_type type, const int rows, const int vectors, vf acc[][K_VECTORS],
-                   const float *const a[ROW_GROUPS], int64_t lda, const struct k_scales *scales, const struct k_turn *turn, int j,
-                   const int half) {
+                   const float *const a[ROW_GROUPS], int64_t lda, const struct k_scales *scales, const struct block_turn *turn,
+                   int j, const int half) {
     UNROLL for (int p = 0; p < TURN_DEPTH; p++) {
         vf b[K_VECTORS];
         UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(k_load_weight(type, scales, turn, j, v, half, p));
@@ -34,7 +34,7 @@ INLINE void k_block(const enum heed_type type, const int rows, const int vectors
         NO_UNROLL for (int turn = 0; turn < K_LOW_WORDS / TURN_WORDS; turn++, p += TURN_DEPTH) {
             if (type == HEED_Q4_K || rows > K_UNROLLED_ROWS)
                 PIN(turn); /* else gcc unrolls it */
-            const struct k_turn words = k_turn_at(type, group, half, turn);
+            const struct block_turn words = k_turn_at(type, group, half, turn);
             if (window->fetches && j == 0)
                 fetch_ahead(type, window, p);
             k_turn(type, rows, vectors, acc, a, window->lda, &scales, &words, j, half);

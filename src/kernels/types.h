@@ -42,6 +42,9 @@ enum { LINE_BYTES = HEED_LINE * (int)sizeof(float) };
         } else if ((type) == HEED_Q4_0) {                                                                                          \
             const enum heed_type TYPE = HEED_Q4_0;                                                                                 \
             statement;                                                                                                             \
+        } else if ((type) == HEED_Q5_0) {                                                                                          \
+            const enum heed_type TYPE = HEED_Q5_0;                                                                                 \
+            statement;                                                                                                             \
         } else {                                                                                                                   \
             WITH_STORED_TYPE(type, statement);                                                                                     \
         }                                                                                                                          \
@@ -97,6 +100,19 @@ INLINE void store_target(const bool floats, const struct heed_target *target, in
         store_type_n(HEED_F16, (uint16_t *)target->data + i, x, n);
 }
 
+/* Integers of a block of q5_0 from element `from` on, whose fifth bits are one by one: for rows of a table. */
+INLINE vf load_q5(const char *block, int from) {
+    const uint8_t *low = (const uint8_t *)block + Q5_0_BYTES - TYPE_BLOCK / 2;
+    int8_t q[VF_LANES];
+    uint32_t bits;
+    memcpy(&bits, block + 2, sizeof bits);
+    for (int i = 0; i < VF_LANES; i++) {
+        const int at = from + i, byte = low[at % (TYPE_BLOCK / 2)], half = at / (TYPE_BLOCK / 2);
+        q[i] = (int8_t)((byte >> 4 * half & 15) + (int)(bits >> at & 1) * 16 - 16);
+    }
+    return v_load_i8(q);
+}
+
 /* The elements from `index` on, of which there are n, at least a vector's worth if they are in blocks: a vector does not leave its
  * block, nor the half of a block whose elements are in the lower, or upper, halves of bytes. */
 INLINE vf load_at(const enum heed_type type, const void *data, int64_t index, int64_t n) {
@@ -109,6 +125,8 @@ INLINE vf load_at(const enum heed_type type, const void *data, int64_t index, in
     const vf d = v_set1(v_f16_1(scale));
     if (type == HEED_Q8_0)
         return v_mul(d, v_load_i8((const int8_t *)elements + in_block));
+    if (type == HEED_Q5_0)
+        return v_mul(d, load_q5(block, in_block));
     return v_mul(d, in_block < half ? v_load_low4((const uint8_t *)elements + in_block)
                                     : v_load_high4((const uint8_t *)elements + in_block - half));
 }

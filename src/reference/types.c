@@ -38,14 +38,17 @@ double ref_widen_f16(uint16_t x) { return widen(x, F16_FRACTION); }
 uint16_t ref_round_bf16(double x) { return rounded(x, BF16_FRACTION); }
 uint16_t ref_round_f16(double x) { return rounded(x, F16_FRACTION); }
 
-/* Block formats: 32 elements share a scale; those of q4_0 are bytes' lower halves, then the upper ones. */
+/* Block formats: 32 elements share a scale; those of q4_0 and q5_0 are bytes' lower halves, then the upper ones. */
 static double block_element(const unsigned char *data, enum heed_type type, int64_t index) {
-    const unsigned char *block = data + index / 32 * (type == HEED_Q8_0 ? 34 : 18);
-    const int i = (int)(index % 32), quarter = block[2 + i % 16];
+    const unsigned char *block = data + index / 32 * (type == HEED_Q8_0 ? 34 : type == HEED_Q4_0 ? 18 : 22);
+    const int i = (int)(index % 32), quarter = block[(type == HEED_Q5_0 ? 6 : 2) + i % 16];
     const double scale = ref_widen_f16((uint16_t)(block[0] | block[1] << 8));
     if (type == HEED_Q8_0)
         return scale * (double)(signed char)block[2 + i];
-    return scale * ((i < 16 ? quarter % 16 : quarter / 16) - 8);
+    const int lower = i < 16 ? quarter % 16 : quarter / 16;
+    if (type == HEED_Q5_0)
+        return scale * (lower + (block[2 + i / 8] >> i % 8 & 1) * 16 - 16);
+    return scale * (lower - 8);
 }
 
 /* Of 8 groups with scales of 6 bits, the upper 2 bits of the last four are apart. */
@@ -97,7 +100,7 @@ static double k_element(const void *data, enum heed_type type, int64_t index) {
 double ref_element(const void *data, enum heed_type type, int64_t index) {
     if (is_k(type))
         return k_element(data, type, index);
-    if (type == HEED_Q8_0 || type == HEED_Q4_0)
+    if (type == HEED_Q8_0 || type == HEED_Q4_0 || type == HEED_Q5_0)
         return block_element(data, type, index);
     if (type == HEED_F32)
         return ((const float *)data)[index];

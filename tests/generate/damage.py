@@ -175,6 +175,8 @@ class Damage:
         whole, nan = tiny.gguf(tiny.WIDE, made, tiny.K_MIX), b"\0\x7e"
         at = whole.index(bytes(made["model.embed_tokens.weight"][1])) + 176 + 2  # token 1's scale of what is subtracted
         self.written(path, whole[:at] + nan + whole[at + 2 :], "token_embd.weight: has a NaN")
+        at = whole.index(tiny.encode("q5_0", made["model.layers.0.mlp.down_proj.weight"][1]))
+        self.written(path, whole[:at] + nan + whole[at + 2 :], "blk.0.ffn_down.weight: has a NaN")
         self.written(path, whole[:-2] + nan, "output.weight: has a NaN")
         self.written(path, whole[:-1], "output.weight: data_offsets")
 

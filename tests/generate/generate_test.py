@@ -125,7 +125,7 @@ def compare_all(folder, recorded):
         isas = compare_bits(name, path, prompts)
     for name in "GGUF q8_0", "GGUF q4_k_m", "safetensors bf16":
         compare_rounded(name, models[name][0], prompts, ["--prompts=bf16"], ["--prompts=bf16-amx"])
-    for name in "GGUF q8_0", "GGUF q4_0", "GGUF q4_k_m":
+    for name in "GGUF q8_0", "GGUF q4_0", "GGUF q5_0", "GGUF q4_k_m":
         compare_rounded(name, models[name][0], prompts, ["--prompts=i8"], ["--prompts=i8", "--steps=i8"])
     caches = [["--cache=" + kind] for kind in ("bf16", "f16", "int8")]
     compare_rounded("GGUF f32", models["GGUF f32"][0], prompts, *caches, ["--cache=int8", "--prompts=bf16"])

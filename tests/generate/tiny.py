@@ -21,15 +21,24 @@ CONFIG = {
     "eos_token_id": 2,
 }
 QWEN3 = {**CONFIG, "model_type": "qwen3"}
-KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2}
+KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2, "q5_0": 6}
 BLOCK = 32
-WIDE = {**CONFIG, "hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 8, "head_dim": 32}  # rows of whole K blocks
+BLOCK_BYTES = {"q8_0": 34, "q4_0": 18, "q5_0": 22}
+# Rows of whole K blocks, but for those of the way down.
+WIDE = {**CONFIG, "hidden_size": 256, "intermediate_size": 288, "num_attention_heads": 8, "head_dim": 32}
 K_BLOCK = 256
 K_KINDS = {"q4_k": (12, 144, 3.5e-4), "q5_k": (13, 176, 1.7e-4), "q6_k": (14, 210, 6.5e-5)}  # number, bytes of a block, scale
 K_LESS = 2.6e-3  # the scale of what is subtracted, so that the middle is 0
 # A kind of file with all of them, q4_k where a name has none of these parts: queries, keys and values are alike in one layer only.
 K_MIX = "q4_k_m"
-K_PARTS = {"lm_head": "q6_k", "down_proj": "q6_k", "layers.1.self_attn.v_proj": "q6_k", "up_proj": "q5_k", "embed_tokens": "q5_k"}
+K_PARTS = {
+    "lm_head": "q6_k",
+    "layers.1.mlp.down_proj": "q6_k",
+    "layers.1.self_attn.v_proj": "q6_k",
+    "up_proj": "q5_k",
+    "embed_tokens": "q5_k",
+}
+K_INSTEAD = {"q4_k": "q5_0", "q6_k": "q8_0"}  # where rows are no whole K blocks
 AFTER_WORDS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 SINCE_LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s" + AFTER_WORDS
 EXPRESSIONS = {"gpt-2": None, "llama-bpe": SINCE_LLAMA3 % r"\p{N}{1,3}", "qwen2": SINCE_LLAMA3 % r"\p{N}"}
@@ -83,7 +92,10 @@ def shapes(config):
 def stored_as(kind, name, shape):
     if len(shape) == 1:
         return "f32"
-    return next((k for part, k in K_PARTS.items() if part in name), "q4_k") if kind == K_MIX else kind
+    if kind != K_MIX:
+        return kind
+    wanted = next((k for part, k in K_PARTS.items() if part in name), "q4_k")
+    return K_INSTEAD[wanted] if shape[1] % K_BLOCK else wanted
 
 
 def tensors(config, seed=1):
@@ -96,25 +108,30 @@ def tensors(config, seed=1):
 
 
 def k_tensors():
-    """The same of WIDE, but for the bytes of matrices in place of numbers: they are made as K_MIX has them."""
+    """The same of WIDE, but for the bytes of K blocks in place of numbers: they are made as K_MIX has them."""
     state, made = [1], {}
     for name, shape in shapes(WIDE):
-        if len(shape) == 1:
+        stored = stored_as(K_MIX, name, shape)
+        if stored in K_KINDS:
+            made[name] = shape, k_blocks(stored, shape[0] * shape[1] // K_BLOCK, state)
+        elif len(shape) == 1:
             made[name] = shape, list(numbers(shape[0], 1.0, 0.3, state))
         else:
-            made[name] = shape, k_blocks(stored_as(K_MIX, name, shape), shape[0] * shape[1] // K_BLOCK, state)
+            made[name] = shape, list(numbers(shape[0] * shape[1], 0.0, 0.1, state))
     return made
 
 
 def encode_block(kind, block):
     """The scale as f16, and integers, as ggml has them."""
     largest = max(block, key=abs)
-    scale = abs(largest) / 127 if kind == "q8_0" else largest / -8
+    middle = 8 if kind == "q4_0" else 16
+    scale = abs(largest) / 127 if kind == "q8_0" else largest / -middle
     inverse = 1 / scale if scale else 0
     if kind == "q8_0":
         return struct.pack("<e32b", scale, *(round(x * inverse) for x in block))
-    bits = [min(15, max(0, int(x * inverse + 8.5))) for x in block]
-    return struct.pack("<e16B", scale, *(low | high << 4 for low, high in zip(bits[:16], bits[16:])))
+    bits = [min(2 * middle - 1, max(0, int(x * inverse + middle + 0.5))) for x in block]
+    fifths = struct.pack("<I", sum((x >> 4) << i for i, x in enumerate(bits))) if kind == "q5_0" else b""
+    return struct.pack("<e", scale) + fifths + bytes(low & 15 | (high & 15) << 4 for low, high in zip(bits[:16], bits[16:]))
 
 
 def encode(kind, values):
@@ -161,13 +178,19 @@ def decode(kind, data):
         return list(struct.unpack(f"<{len(data) // (4 if kind == 'f32' else 2)}{'f' if kind == 'f32' else 'e'}", data))
     if kind == "bf16":
         return decode("f32", b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2)))
-    made, size = [], 34 if kind == "q8_0" else 18
+    made, size = [], BLOCK_BYTES[kind]
     for i in range(0, len(data), size):
         scale = struct.unpack_from("<e", data, i)[0]
         if kind == "q8_0":
             made += [scale * x for x in struct.unpack_from("<32b", data, i + 2)]
+            continue
+        nibbles = data[i + size - 16 : i + size]
+        low = [x & 15 for x in nibbles] + [x >> 4 for x in nibbles]
+        if kind == "q4_0":
+            made += [scale * (x - 8) for x in low]
         else:
-            made += [scale * ((x & 15) - 8) for x in data[i + 2 : i + 18]] + [scale * ((x >> 4) - 8) for x in data[i + 2 : i + 18]]
+            fifths = struct.unpack_from("<I", data, i + 2)[0]
+            made += [scale * (x + 16 * (fifths >> j & 1) - 16) for j, x in enumerate(low)]
     return made
 
 
