@@ -184,6 +184,7 @@ INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
     const vi differ = (x >> by ^ x) & mask;
     return x ^ differ ^ differ << by;
 }
+INLINE vi v_join_bits(vi x, vi other, const int mask) { return x | (other & 0x01010101u * (unsigned)mask); }
 INLINE vi v_less_16(vi x) { return vreinterpretq_u32_u8(vsubq_u8(vreinterpretq_u8_u32(x), vdupq_n_u8(16))); }
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {

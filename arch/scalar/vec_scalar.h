@@ -159,6 +159,7 @@ INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
     const vi differ = (x >> by ^ x) & mask;
     return x ^ differ ^ differ << by;
 }
+INLINE vi v_join_bits(vi x, vi other, const int mask) { return x | (other & 0x01010101u * (unsigned)mask); }
 INLINE vi v_less_16(vi x) { return (x + 0x70707070) ^ 0x80808080; }
 INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }

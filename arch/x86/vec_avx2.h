@@ -226,6 +226,9 @@ INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
     const avx2_lanes lanes = (avx2_lanes)x, differ = (lanes >> by ^ lanes) & mask;
     return (vi)(lanes ^ differ ^ differ << by);
 }
+INLINE vi v_join_bits(vi x, vi other, const int mask) {
+    return _mm256_or_si256(x, _mm256_and_si256(other, _mm256_set1_epi8((char)mask)));
+}
 INLINE vi v_less_16(vi x) { return _mm256_sub_epi8(x, _mm256_set1_epi8(16)); }
 INLINE vi v_choose_bits(int mask, vi x, vi other) {
     const vi bits = _mm256_set1_epi8((char)mask);

@@ -255,6 +255,9 @@ INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
     const avx512_lanes lanes = (avx512_lanes)x, differ = (lanes >> by ^ lanes) & mask;
     return (vi)(lanes ^ differ ^ differ << by);
 }
+INLINE vi v_join_bits(vi x, vi other, const int mask) {
+    return _mm512_ternarylogic_epi32(x, other, _mm512_set1_epi8((char)mask), 0xf8);
+}
 INLINE vi v_less_16(vi x) { return _mm512_sub_epi8(x, _mm512_set1_epi8(16)); }
 INLINE vi v_choose_bits(int mask, vi x, vi other) {
     return _mm512_ternarylogic_epi32(_mm512_set1_epi8((char)mask), x, other, 0xca);

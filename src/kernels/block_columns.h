@@ -66,11 +66,26 @@ INLINE void load_column_words(const struct block_columns *at, const int bytes, v
     v_transpose_pieces(words);
 }
 
-/* The fifth bits of q5_0, as panels have them. */
-INLINE vi load_column_fifths(const struct block_columns *at) {
-    vf words[VF_PIECE];
-    load_column_words(at, scale_bytes(HEED_Q5_0), words);
-    return q5_spread(v_bits(words[0]));
+/* The same of any number, whole pieces, as integers. */
+INLINE void load_column_ints(const struct block_columns *at, const int bytes, const int count, vi words[]) {
+    UNROLL for (int first = 0; first < count; first += VF_PIECE) {
+        vf r[VF_PIECE];
+        load_column_words(at, bytes + first * WORD_BYTES, r);
+        UNROLL for (int i = 0; i < VF_PIECE; i++) words[first + i] = v_bits(r[i]);
+    }
+}
+
+/* What a block begins with: its scale and, of q5_0, the fifth bits as panels have them, which take no loads of their own. */
+struct block_head {
+    vh d;
+    vi fifths;
+};
+INLINE struct block_head load_column_heads(const enum heed_type type, const struct block_columns *at) {
+    vi words[4];
+    if (type != HEED_Q5_0)
+        return (struct block_head){load_column_scales(at), v_zero_int()};
+    load_column_ints(at, 0, 4, words);
+    return (struct block_head){v_half_of(words[0], 0), q5_spread(v_above(v_shift(words[0], -16), words[1], 16))};
 }
 
 #endif

@@ -9,15 +9,17 @@
 INLINE void pack_columns(const enum heed_type type, const char *src, int64_t step, int64_t k, char *scales, char *words) {
     struct block_columns at = block_columns_at(VF_LANES, src, step);
     NO_UNROLL for (; k > 0; k -= TYPE_BLOCK) {
-        if (scale_bytes(type) > 0)
-            v_store_half((uint16_t *)(void *)scales, load_column_scales(&at));
+        if (scale_bytes(type) > 0) {
+            const struct block_head head = load_column_heads(type, &at);
+            v_store_half((uint16_t *)(void *)scales, head.d);
+            if (type == HEED_Q5_0)
+                v_store_bits(words + block_words(type) * WORDS_BYTES, v_of_bits(head.fifths));
+        }
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf r[VF_PIECE];
             load_column_words(&at, words_at(type) + word * WORD_BYTES, r);
             UNROLL for (int i = 0; i < VF_PIECE; i++) v_store_bits(words + (word + i) * WORDS_BYTES, r[i]);
         }
-        if (type == HEED_Q5_0)
-            v_store_bits(words + block_words(type) * WORDS_BYTES, v_of_bits(load_column_fifths(&at)));
         block_columns_advance(VF_LANES, &at, block_bytes(type));
         scales += HEED_PANEL * block_bytes(type);
         words += HEED_PANEL * block_bytes(type);

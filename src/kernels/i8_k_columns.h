@@ -18,7 +18,7 @@ INLINE void i8_k_begin(const enum heed_type type, const struct block_columns *at
         words->m = v_mul(v_widen_f16(head.m), v_set1(WEIGHT_UNIT));
     UNROLL for (int i = 0; i < K_SCALE_WORDS; i++) words->scales[i] = head.scales[i];
     if (type == HEED_Q5_K)
-        k_load_words(at, k_high_at(type), K_PIECE_WORDS, words->high);
+        load_column_ints(at, k_high_at(type), K_PIECE_WORDS, words->high);
 }
 INLINE vf i8_k_scale(const struct i8_k_words *words, int index) {
     return v_byte(v_shift(words->scales[index / WORD_BYTES], -8 * (index % WORD_BYTES)), 0);
@@ -67,9 +67,9 @@ INLINE void i8_k_columns_body(const enum heed_type type, const int rows, const b
             PIN(round); /* else gcc unrolls it */
             next = fetch_next_columns(once, next, VF_LANES * bytes / rounds);
             if (type == HEED_Q6_K)
-                k_load_words(&at, k_high_at(type) + round * TYPE_BLOCK, K_PIECE_WORDS, words.high);
+                load_column_ints(&at, k_high_at(type) + round * TYPE_BLOCK, K_PIECE_WORDS, words.high);
             UNROLL for (int piece = 0; piece < pieces; piece++)
-                k_load_words(&at, k_low_at(type) + (round * pieces + piece) * TYPE_BLOCK, K_PIECE_WORDS, words.low[piece]);
+                load_column_ints(&at, k_low_at(type) + (round * pieces + piece) * TYPE_BLOCK, K_PIECE_WORDS, words.low[piece]);
             UNROLL for (int upper = 0; upper < 2; upper++) UNROLL for (int piece = 0; piece < pieces; piece++, a++)
                 i8_k_take_group(type, rows, &words, (2 * round + upper) * pieces + piece, upper, piece, a, product->lda, chain);
         }

@@ -130,17 +130,34 @@ INLINE void i8_block_end(const enum heed_type type, const int rows, const int ve
     }
 }
 
+/* The sums of a tile take in a turn of a block, elements p of the window, and their second halves. */
+INLINE void i8_turn(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
+                    int64_t row_bytes, struct block_turn *turn, const struct i8_window *window, int64_t p, int j) {
+    const bool twice = type == HEED_Q8_0 && rows == 1 && VF_LANES == HEED_LINE;
+    if (window->fetches && j == 0)
+        UNROLL for (int half = 0; half < block_halves(type); half++) {
+            const char *at = window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type);
+            PIN(at); /* else gcc makes each line's address in advance, and q4_0 from L2 takes 1.08 times as long */
+            fetch_packed(type, twice, at, window->fetch_once);
+        }
+    UNROLL for (int word = 0; word < TURN_WORDS; word++) {
+        i8_word(type, rows, vectors, sums, q, row_bytes, turn, word);
+        turn->low += WORDS_BYTES;
+        q += WORD_BYTES;
+        PIN(turn->low); /* else gcc loads what many words meet at once, and keeps it on the stack */
+    }
+}
+
 /* c of rows x vectors, columns from j on. */
 INLINE void i8_body(const enum heed_type type, const int rows, const int vectors, const struct i8_window *window, int j) {
     const char *block = window->packed;
     const struct heed_i8_block *a = window->a;
     const int64_t row_bytes = window->lda * (int64_t)sizeof *a;
-    const bool twice = type == HEED_Q8_0 && rows == 1 && VF_LANES == HEED_LINE;
     uintptr_t next = window->next;
     NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
         const char *words = block + HEED_PANEL * scale_bytes(type) + j * WORD_BYTES;
         const char *const end = words + block_words(type) * WORDS_BYTES;
-        struct block_turn turn = {.high = end};
+        struct block_turn turn = {.low = words, .high = end};
         const int8_t *q = a->q;
         if (rows > 1 && j == 0) {
             fetch_some_lines(next, window->tile, window->tiles, window->lines);
@@ -149,23 +166,12 @@ INLINE void i8_body(const enum heed_type type, const int rows, const int vectors
         vi sums[I8_ROWS][I8_VECTORS];
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] =
             i8_start(type, a + i * window->lda);
-        NO_UNROLL while (words < end) {
-            if (window->fetches && j == 0)
-                UNROLL for (int half = 0; half < block_halves(type); half++) {
-                    const char *at = window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type);
-                    PIN(at); /* else gcc makes each line's address in advance, and q4_0 from L2 takes 1.08 times as long */
-                    fetch_packed(type, twice, at, window->fetch_once);
-                }
-            UNROLL for (int word = 0; word < TURN_WORDS; word++) {
-                turn.low = words;
-                i8_word(type, rows, vectors, sums, q, row_bytes, &turn, word);
-                words += WORDS_BYTES;
-                q += WORD_BYTES;
-                PIN(words); /* else gcc loads what many words meet at once, and keeps it on the stack */
-            }
-            p += block_halves(type) * TURN_DEPTH;
-            turn.place += TURN_WORDS;
-        }
+        if (type == HEED_Q5_0)
+            UNROLL for (; turn.place < block_words(type); turn.place += TURN_WORDS, q += TURN_DEPTH, p += 2 * TURN_DEPTH)
+                i8_turn(type, rows, vectors, sums, q, row_bytes, &turn, window, p, j);
+        else
+            NO_UNROLL for (; turn.low < end; q += TURN_DEPTH, p += block_halves(type) * TURN_DEPTH)
+                i8_turn(type, rows, vectors, sums, q, row_bytes, &turn, window, p, j);
         i8_block_end(type, rows, vectors, sums, a, window->lda, (const uint16_t *)(const void *)block + j, window->c + j);
         a++;
     }
@@ -245,7 +251,7 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
         vi sums[I8_COLUMNS_ROWS];
         next = fetch_next_columns(once, next, VF_LANES * block_bytes(type));
         UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_start(type, a + i * product->lda);
-        const vi high = type == HEED_Q5_0 ? load_column_fifths(&at) : v_zero_int();
+        const struct block_head head = load_column_heads(type, &at);
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf words[VF_PIECE];
             load_column_words(&at, words_at(type) + word * WORD_BYTES, words);
@@ -253,10 +259,10 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
                 UNROLL for (int half = 0; half < block_halves(type); half++) {
                 const vi x = v_set1_word(a[i * product->lda].q + half * TYPE_BLOCK / 2 + (word + w) * WORD_BYTES),
                          b = v_bits(words[w]);
-                sums[i] = i8_dot(type, half, sums[i], b, high, word + w, x);
+                sums[i] = i8_dot(type, half, sums[i], b, head.fifths, word + w, x);
             }
         }
-        const vf d = v_widen_f16(load_column_scales(&at));
+        const vf d = v_widen_f16(head.d);
         const struct i8_end end = i8_end_begin(type, rows, a, product->lda);
         UNROLL for (int i = 0; i < rows; i++) chain[i] = i8_chain(type, chain[i], sums[i], &end, i, d);
         block_columns_advance(VF_LANES, &at, block_bytes(type));

@@ -4,15 +4,6 @@
 
 enum { K_PIECE_WORDS = 8, K_HIGH_WORDS = 16 };
 
-/* Words of all columns from `bytes` on. */
-INLINE void k_load_words(const struct block_columns *at, const int bytes, const int count, vi words[]) {
-    UNROLL for (int first = 0; first < count; first += VF_PIECE) {
-        vf r[VF_PIECE];
-        load_column_words(at, bytes + first * WORD_BYTES, r);
-        UNROLL for (int i = 0; i < VF_PIECE; i++) words[first + i] = v_bits(r[i]);
-    }
-}
-
 /* d, m and the bytes of scales of some columns.  Those of groups 0 to 3 are the lower 6 bits of 8 bytes, those of groups 4 to 7 4
  * bits of 4 more, and above them what those 8 have left; d of q6_K is the last half of the last of four words. */
 struct k_head {
@@ -21,10 +12,10 @@ struct k_head {
 };
 INLINE void k_load_head(const enum heed_type type, const struct block_columns *at, struct k_head *head) {
     vi from[4];
-    k_load_words(at, type == HEED_Q6_K ? Q6_K_BYTES - 16 : 0, 4, from);
+    load_column_ints(at, type == HEED_Q6_K ? Q6_K_BYTES - 16 : 0, 4, from);
     head->d = type == HEED_Q6_K ? v_half_of(from[3], 1) : v_half_of(from[0], 0);
     if (type == HEED_Q6_K) {
-        k_load_words(at, k_scales_at(type), K_SCALE_WORDS, head->scales);
+        load_column_ints(at, k_scales_at(type), K_SCALE_WORDS, head->scales);
         return;
     }
     head->m = v_half_of(from[0], 1);

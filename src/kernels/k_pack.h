@@ -37,9 +37,9 @@ INLINE void k_pack_block(const enum heed_type type, const struct block_columns *
     uint16_t *const d = (uint16_t *)(void *)block + j;
     char *const words = block + j * WORD_BYTES, *const groups = words + k_panel_groups_at(type);
     k_pack_head(type, at, d, words + k_panel_scales_at(type));
-    k_load_words(at, k_high_at(type), k_high_words(type) * K_PIECE_WORDS, high);
+    load_column_ints(at, k_high_at(type), k_high_words(type) * K_PIECE_WORDS, high);
     NO_UNROLL for (int piece = 0; piece < K_GROUPS / 2; piece++) {
-        k_load_words(at, k_low_at(type) + piece * TYPE_BLOCK, K_PIECE_WORDS, low);
+        load_column_ints(at, k_low_at(type) + piece * TYPE_BLOCK, K_PIECE_WORDS, low);
         UNROLL for (int half = 0; half < 2; half++) {
             const int group = k_group_of(type, piece, half);
             char *to = groups + group * k_group_bytes(type);

@@ -19,7 +19,8 @@ INLINE void q5_spread_column(const char *from, char *to) {
 
 /* Elements 4 w to 4 w + 3 of a half, plus 16, in bytes; `high` is spread. */
 INLINE vi q5_numbers(vi low, vi high, const int half, int w) {
-    return v_above(half ? v_high4(low) : v_low4(low), v_bits_of_bytes(high, w % 2 * 4 + half * 2 + w / 2, 1), 4);
+    const int from = w % 2 * 4 + half * 2 + w / 2;
+    return v_join_bits(half ? v_high4(low) : v_low4(low), v_shift(high, 4 - from), 16);
 }
 
 #endif

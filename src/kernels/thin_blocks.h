@@ -15,7 +15,7 @@ enum {
      * at once: with weights of all vectors in registers, sums wait on the stack (gcc 12), and q4_0 takes 1.35 times as long, two
      * rows 1.4 times.  Of one row four vectors abreast, q4_0 takes 0.91 of the time of one at a time (AVX2, Zen 3). */
     BLOCKS_BY_WORDS = FEW_REGISTERS,
-    BLOCKS_VECTORS = 8 /* of a tile, at most */
+    BLOCKS_VECTORS = 8, /* of a tile, at most */
 };
 /* The scales of a block, or of a half of one, and, times these, what its numbers are raised by. */
 struct blocks_scales {
@@ -66,16 +66,21 @@ INLINE void blocks_word(const enum heed_type type, const bool raised, const int 
     }
 }
 
-/* The elements of a turn. */
+/* The elements of a turn, from p on of the window; it and a advance. */
 INLINE void blocks_turn(const enum heed_type type, const bool raised, const int rows, const int vectors, vf acc[][BLOCKS_VECTORS],
-                        const float *const a[ROW_GROUPS], int64_t lda, const struct block_turn *turn,
-                        const struct blocks_scales *scales, const int half) {
-    if (BLOCKS_BY_WORDS && rows <= 2) {
+                        const float *a[ROW_GROUPS], struct block_turn *turn, const struct blocks_scales *scales, const int half,
+                        const struct blocks_window *window, int64_t p, int j) {
+    if (window->fetches && j == 0)
+        fetch_ahead(type, window, p);
+    if (BLOCKS_BY_WORDS && rows <= 2 && type != HEED_Q5_0) {
         UNROLL for (int word = 0; word < TURN_DEPTH; word += WORD_BYTES)
-            blocks_word(type, raised, rows, vectors, acc, a[0], lda, turn, scales, half, word);
+            blocks_word(type, raised, rows, vectors, acc, a[0], window->lda, turn, scales, half, word);
     } else {
-        UNROLL for (int p = 0; p < TURN_DEPTH; p++) blocks_step(type, raised, rows, vectors, acc, a, lda, turn, scales, half, p);
+        UNROLL for (int i = 0; i < TURN_DEPTH; i++)
+            blocks_step(type, raised, rows, vectors, acc, a, window->lda, turn, scales, half, i);
     }
+    turn->low += TURN_WORDS * WORDS_BYTES;
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += TURN_DEPTH;
 }
 
 /* c of rows x vectors, columns from j on. */
@@ -94,17 +99,16 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
     NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
         UNROLL for (int half = 0; half < block_halves(type); half++) {
             const char *words = block + HEED_PANEL * scale_bytes(type), *end = words + block_words(type) * WORDS_BYTES;
+            struct block_turn turn = {words + j * WORD_BYTES, end + j * WORD_BYTES, 0};
             load_scales(type, raised, vectors, block, j, half, &scales);
             if (raised)
                 PIN(end); /* else gcc unrolls q4_0's two turns, which costs what the operation less saves */
-            NO_UNROLL for (; words < end; words += TURN_WORDS * WORDS_BYTES, p += TURN_DEPTH) {
-                if (window->fetches && j == 0)
-                    fetch_ahead(type, window, p);
-                const struct block_turn turn = {words + j * WORD_BYTES, end + j * WORD_BYTES,
-                                                (int)(p % (TYPE_BLOCK / 2)) / WORD_BYTES};
-                blocks_turn(type, raised, rows, vectors, acc, a, window->lda, &turn, &scales, half);
-                UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) a[g] += TURN_DEPTH;
-            }
+            if (type == HEED_Q5_0)
+                UNROLL for (; turn.place < block_words(type); turn.place += TURN_WORDS, p += TURN_DEPTH)
+                    blocks_turn(type, raised, rows, vectors, acc, a, &turn, &scales, half, window, p, j);
+            else
+                NO_UNROLL for (; words < end; words += TURN_WORDS * WORDS_BYTES, p += TURN_DEPTH)
+                    blocks_turn(type, raised, rows, vectors, acc, a, &turn, &scales, half, window, p, j);
         }
     }
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
@@ -121,12 +125,23 @@ INLINE int blocks_vectors(const enum heed_type type, const int rows) {
         return k_vectors(rows);
     if (BLOCKS_BY_WORDS && rows <= 2 && block_halves(type) == 1)
         return BLOCKS_VECTORS;
+    if (FEW_REGISTERS && type == HEED_Q5_0)
+        return 2;
     return rows <= (FEW_REGISTERS || block_halves(type) == 2 ? 2 : 4) ? 4 : 2;
 }
+/* Rows of a tile, at most.  Where registers are few, what makes numbers of halves of bytes leaves some for less: q4_0 of 6 and 12
+ * rows takes 0.76 and 0.69 of the time in tiles of 5 and fewer, q5_0 0.78 and 0.74 in tiles of 4, q4_K 0.80 and 0.72, q5_K 0.93 and
+ * 0.81; q8_0 and q6_K would take 1.20 and 1.10 (AVX2, Zen 5). */
+INLINE int blocks_rows(enum heed_type type) {
+    if (!FEW_REGISTERS || type == HEED_I8 || type == HEED_Q8_0 || type == HEED_Q6_K)
+        return BLOCKS_ROWS;
+    return type == HEED_Q4_0 ? 5 : 4;
+}
+
 #define BLOCKS_SHAPE(name, type, raised, rows)                                                                                     \
     NOINLINE void name##_##rows(const struct blocks_window *window) {                                                              \
-        const int count = rows <= BLOCKS_ROWS ? rows : 1, vectors = blocks_vectors(type, count);                                   \
-        for (int j = 0; rows <= BLOCKS_ROWS && j < HEED_PANEL; j += vectors * VF_LANES)                                            \
+        const int count = rows <= blocks_rows(type) ? rows : 1, vectors = blocks_vectors(type, count);                             \
+        for (int j = 0; rows <= blocks_rows(type) && j < HEED_PANEL; j += vectors * VF_LANES)                                      \
             if (type_is_k(type))                                                                                                   \
                 k_body(type, count, vectors, window, j);                                                                           \
             else                                                                                                                   \
@@ -181,7 +196,7 @@ static void multiply_window_raised(enum heed_type type, struct blocks_window *wi
 static void multiply_blocks(const struct heed_thin_blocks *product, bool raised) {
     float packed[WINDOW_FLOATS] __attribute__((aligned(64)));
     const enum heed_type type = product->type;
-    const struct thin_parts rows = thin_parts_of(product->rows, BLOCKS_ROWS);
+    const struct thin_parts rows = thin_parts_of(product->rows, blocks_rows(type));
     struct blocks_window window = {
         .lda = product->lda, .step = type_span(type, product->ldb), .c = product->c, .fetch_once = product->fetch_once};
     for (int64_t start = 0; start < product->k; start += block_window(type)) {

@@ -12,20 +12,21 @@ enum {
     COLUMNS_VECTORS = 2
 };
 
-/* A block of each column of some vectors: where it is, and its scale. */
+/* A block of each column of some vectors: where it is, and what it begins with. */
 struct scaled_columns {
     struct block_columns at[COLUMNS_VECTORS];
     vf scale[COLUMNS_VECTORS];
+    vi fifths[COLUMNS_VECTORS];
 };
 
 /* Chains take in the elements of one word, from element p on; of q4_0's, a half. */
 INLINE void columns_word(const enum heed_type type, const int rows, const int vectors, vf chains[][COLUMNS_VECTORS],
                          const struct tile_rows *a, const struct scaled_columns *columns, vf words[COLUMNS_VECTORS][VF_PIECE],
-                         const vi fifths[COLUMNS_VECTORS], const int w, const int half, const int p) {
+                         const int w, const int half, const int p) {
     UNROLL for (int byte = 0; byte < WORD_BYTES; byte++) {
         vf b[COLUMNS_VECTORS];
-        UNROLL for (int v = 0; v < vectors; v++) b[v] =
-            v_pin(v_mul(columns->scale[v], weight_of_word(type, v_bits(words[v][w % VF_PIECE]), fifths[v], half, w, byte)));
+        UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(
+            v_mul(columns->scale[v], weight_of_word(type, v_bits(words[v][w % VF_PIECE]), columns->fifths[v], half, w, byte)));
         UNROLL for (int i = 0; i < rows; i++) {
             const vf row = v_load1(tile_row(a, i) + p + byte);
             UNROLL for (int v = 0; v < vectors; v++) chains[i][v] = v_chain(chains[i][v], row, b[v]);
@@ -36,14 +37,12 @@ INLINE void columns_word(const enum heed_type type, const int rows, const int ve
 /* A block of each column. */
 INLINE void columns_block(const enum heed_type type, const int rows, const int vectors, vf chains[][COLUMNS_VECTORS],
                           const struct tile_rows *a, const struct scaled_columns *columns) {
-    vi fifths[COLUMNS_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) fifths[v] = type == HEED_Q5_0 ? load_column_fifths(&columns->at[v]) : v_zero_int();
     UNROLL for (int half = 0; half < block_halves(type); half++)
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
         vf words[COLUMNS_VECTORS][VF_PIECE];
         UNROLL for (int v = 0; v < vectors; v++) load_column_words(&columns->at[v], words_at(type) + word * WORD_BYTES, words[v]);
-        UNROLL for (int w = 0; w < VF_PIECE; w++) columns_word(type, rows, vectors, chains, a, columns, words, fifths, word + w,
-                                                               half, half * TYPE_BLOCK / 2 + (word + w) * WORD_BYTES);
+        UNROLL for (int w = 0; w < VF_PIECE; w++) columns_word(type, rows, vectors, chains, a, columns, words, word + w, half,
+                                                               half * TYPE_BLOCK / 2 + (word + w) * WORD_BYTES);
     }
 }
 
@@ -60,7 +59,9 @@ INLINE void columns_body(const enum heed_type type, const int rows, const int ve
         UNROLL for (int v = 0; v < vectors; v++) {
             const char *first = column + v * VF_LANES * step;
             columns.at[v] = block_columns_at(VF_LANES, first, step);
-            columns.scale[v] = widen_scales(load_column_scales(&columns.at[v]));
+            const struct block_head head = load_column_heads(type, &columns.at[v]);
+            columns.scale[v] = widen_scales(head.d);
+            columns.fifths[v] = head.fifths;
         }
         next = fetch_next_columns(false, next, vectors * VF_LANES * block_bytes(type));
         columns_block(type, rows, vectors, chains, &a, &columns);
