@@ -135,7 +135,7 @@ INLINE int blocks_vectors(const enum heed_type type, const int rows) {
 INLINE int blocks_rows(enum heed_type type) {
     if (!FEW_REGISTERS || type == HEED_I8 || type == HEED_Q8_0 || type == HEED_Q6_K)
         return BLOCKS_ROWS;
-    return type == HEED_Q4_0 ? 5 : 4;
+    return smaller(BLOCKS_ROWS, type == HEED_Q4_0 ? 5 : 4);
 }
 
 #define BLOCKS_SHAPE(name, type, raised, rows)                                                                                     \
