@@ -2,6 +2,7 @@
  * multiplies each with one strip of rows after another. */
 #include "gemm_i8.h"
 
+#include "cache_sizes.h"
 #include "cpu.h"
 #include "dispatch.h"
 #include "internal.h"
@@ -16,16 +17,28 @@ enum {
     A_ROWS_LEAST = 64,
     TASKS_PER_WORKER = 4,
     FEW_ROWS = 12,
-    FEW_ROWS_WIDE = 8
+    FEW_ROWS_WIDE = 8,
+    FEW_ROWS_AT_ONCE = 4
 };
 /* Of a multiply-add, where one of floats is two: it takes about half of their time. */
 static const double flops_each = 1.0;
 
 /* Weights as they are become words in registers, for up to 4 or 8 rows at a time; for more rows than these once, in a panel.  Of
  * the time that panels take, 8 rows times 4096 x 4096 take 0.6 (q8_0) and 0.9 in registers, 12 rows 0.74 and 0.87, times 1024 x
- * 1024 1.02 and 1.05 (AVX2, Zen 3); by AVX-512 on Zen 5 10 rows 0.95 and 1.2, times 2048 x 2048 1.23. */
+ * 1024 1.02 and 1.05 (AVX2, Zen 3); by AVX-512 on Zen 5 10 rows 0.95 and 1.2, times 2048 x 2048 1.23.  Numbers of K formats are
+ * made anew for each 4 rows: in registers 6 and 8 rows would take 1.0 to 1.28 of the time, but where a panel is not near, with k of
+ * 11008, they take 0.8 to 0.94.  Those of q5_0 wait on the stack where registers are few: 2 rows would take 1.12 to 1.2, 8
+ * rows 1.28 to 1.4, with k of 11008 2 rows 0.83 (AVX2, Zen 5). */
+static int few_rows(const struct heed_gemm *request, bool wide) {
+    const bool near = HEED_PANEL * type_packed_span(request->b_type, request->k) <= heed_cache_sizes().l2 / 4;
+    if (request->b_type == HEED_Q5_0 && !wide)
+        return near ? 1 : FEW_ROWS_AT_ONCE;
+    if (type_is_k(request->b_type) && near)
+        return FEW_ROWS_AT_ONCE;
+    return wide ? FEW_ROWS_WIDE : FEW_ROWS;
+}
 static bool has_few_rows(const struct i8_run *run) {
-    return run->request->m <= (run->kernels->tile_columns == HEED_PANEL ? FEW_ROWS_WIDE : FEW_ROWS);
+    return run->request->m <= few_rows(run->request, run->kernels->tile_columns == HEED_PANEL);
 }
 
 static void plan_tasks(struct i8_run *run) {

@@ -4,6 +4,8 @@
 #include "internal.h"
 #include "stored.h"
 #include "suites.h"
+#include "types.h"
+#include "weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +155,40 @@ START_TEST(test_cache_sizes_and_bf16) {
 }
 END_TEST
 
+/* Weights as they are, which become words in registers or a panel, by what is near; some rows. */
+static void check_blocks(struct rng *rng, enum heed_type type, enum heed_compute compute, const struct heed_exec *exec) {
+    enum { BLOCKS_N = HEED_PANEL + 3, BLOCKS_K = 2 * K_BLOCK, BLOCKS_M = 13 };
+    const int64_t m = rng_range(rng, 1, BLOCKS_M);
+    float *a = new_filled(rng, FILL_NORMAL, m * BLOCKS_K), *want = new_floats(m * BLOCKS_N), *got = new_floats(m * BLOCKS_N);
+    char *b = new_weights(rng, type, (int64_t)BLOCKS_N * BLOCKS_K, false);
+    struct heed_gemm gemm = {.m = m, .n = BLOCKS_N, .k = BLOCKS_K, .alpha = 1, .transpose_b = true, .compute = compute};
+    gemm.a = a, gemm.lda = BLOCKS_K;
+    gemm.b = b, gemm.b_type = type, gemm.ldb = BLOCKS_K;
+    gemm.c = want, gemm.ldc = BLOCKS_N;
+    ck_assert_int_eq(heed_gemm(&gemm, &(struct heed_exec){.isa = "scalar", .threads = 1}), HEED_OK);
+    gemm.c = got;
+    for (int i = 0; i < SIZES; i++) {
+        heed_cache_sizes_set(believed[i], 0);
+        memset(got, 0xff, (size_t)(m * BLOCKS_N) * sizeof *got);
+        ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
+        must_be_same(type_name(type), exec, &believed[i], got, want, m, BLOCKS_N);
+    }
+    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
+START_TEST(test_cache_sizes_and_blocks) {
+    struct rng rng = rng_for("cache_sizes_and_blocks", _i);
+    const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = 1};
+    for (int64_t repeat = 0; repeat < test_count(8); repeat++)
+        for (int type = HEED_Q8_0; type <= HEED_Q5_0; type++)
+            check_blocks(&rng, (enum heed_type)type, repeat % 4 ? HEED_COMPUTE_I8 : HEED_COMPUTE_F32, &exec);
+}
+END_TEST
+
 START_TEST(test_cache_sizes_do_not_change_bits) {
     struct rng rng = rng_for("cache_sizes", _i);
     float *x = new_filled(&rng, FILL_NORMAL, K * (int64_t)N + 1);
@@ -195,6 +231,7 @@ Suite *cache_sizes_suite(void) {
     tcase_add_test(tests, test_cache_sizes_decide_blocks);
     tcase_add_loop_test(tests, test_cache_sizes_do_not_change_bits, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_bf16, 0, usable_tables());
+    tcase_add_loop_test(tests, test_cache_sizes_and_blocks, 0, usable_tables());
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return suite;
