@@ -7,6 +7,7 @@
 #include "stored_matrix.h"
 #include "suites.h"
 #include "types.h"
+#include "weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,11 +88,10 @@ struct conversion {
     char *blocks, *want;
 };
 
-/* The input of c as blocks, and what they hold. */
-static void store_blocks(struct conversion *c) {
+/* Blocks as the input of c, and what they hold. */
+static void store_blocks(struct rng *rng, struct conversion *c) {
     const int64_t n = c->rows * c->columns;
-    c->blocks = malloc((size_t)type_span(c->from, n) + 1);
-    want_rows(c->from, c->input, c->rows, c->columns, c->blocks, NULL);
+    c->blocks = new_weights(rng, c->from, n, rng_range(rng, 0, 3) == 0);
     for (int64_t i = 0; i < n; i++)
         c->input[i] = (float)ref_element(c->blocks, c->from, i);
 }
@@ -107,7 +107,7 @@ static struct conversion new_conversion(struct rng *rng) {
     c.columns = round_up(c.columns, max_i64(type_block(c.from), type_block(c.to)));
     c.input = new_filled(rng, rng_range(rng, 0, 1) ? FILL_NORMAL : any_fill(rng), c.rows * c.columns);
     if (type_has_blocks(c.from))
-        store_blocks(&c);
+        store_blocks(rng, &c);
     else
         round_floats(c.from, c.input, c.rows * c.columns);
     c.scales = new_floats(c.rows);

@@ -32,7 +32,9 @@ INLINE void i8_k_half(const enum heed_type type, const int rows, const int vecto
             i8_k_fetch(type, share, half * K_LOW_WORDS + w, once);
         UNROLL for (int i = 0; i < rows; i++) x[i] = v_set1_word(q + i * row_bytes + half * TYPE_BLOCK / 2 + w * WORD_BYTES);
         UNROLL for (int v = 0; v < vectors; v++) {
-            const vi numbers = k_load_numbers(type, &words, j + v * VF_LANES, half, w);
+            const vi word = load_words_of(words.low + w * WORDS_BYTES, j + v * VF_LANES);
+            const vi high = type == HEED_Q4_K ? word : load_words_of(words.high, j + v * VF_LANES);
+            const vi numbers = k_numbers_from(type, word, half, high, type == HEED_Q6_K ? 2 * w : w + K_LOW_WORDS * half);
             UNROLL for (int i = 0; i < rows; i++) sums[i][v] = i8_k_dot(type, sums[i][v], numbers, x[i]);
         }
     }

@@ -27,13 +27,14 @@ INLINE vf i8_k_scale(const struct i8_k_words *words, int index) {
 /* Group g, in one half of the bytes of a piece: all rows. */
 INLINE void i8_k_take_group(const enum heed_type type, const int rows, const struct i8_k_words *words, int g, const int upper,
                             const int piece, const struct heed_i8_block *a, int64_t lda, vf chain[I8_K_ROWS]) {
-    const int from = type == HEED_Q6_K ? 2 * (2 * upper + piece) : g;
     vi sums[I8_K_ROWS];
     UNROLL for (int half = 0; half < 2; half++) {
         if (half == 0 || type == HEED_Q6_K)
             UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_k_start(type, a + i * lda, half);
         UNROLL for (int w = half * K_LOW_WORDS; w < (half + 1) * K_LOW_WORDS; w++) {
-            const vi numbers = k_numbers(type, words->low[piece][w], upper, words->high[w], from);
+            const vi numbers = type == HEED_Q6_K
+                                   ? k_numbers_from(type, words->low[piece][w], upper, words->high[w], 2 * (2 * upper + piece))
+                                   : k_numbers(type, words->low[piece][w], upper, words->high[w], g);
             UNROLL for (int i = 0; i < rows; i++) sums[i] =
                 i8_k_dot(type, sums[i], numbers, v_set1_word(a[i * lda].q + w * WORD_BYTES));
         }

@@ -287,13 +287,16 @@ INLINE void i8_all_columns(const enum heed_type type, const int rows, const bool
     }
 }
 
-/* once: where vectors are whole lines.  Asked at run time, for each block, it costs what it gains. */
+/* once: where vectors are whole lines, nowhere else.  Asked at run time, for each block, it costs what it gains. */
+enum { I8_ONCE = VF_LANES == HEED_LINE };
 #define I8_COLUMNS_SHAPE(name, type, rows, once)                                                                                   \
     NOINLINE void name##_##rows(const struct heed_i8_product *product) {                                                           \
+        if (once && !I8_ONCE)                                                                                                      \
+            return;                                                                                                                \
         if (is_i8_one_row(type, rows))                                                                                             \
-            i8_one_row(once &&VF_LANES == HEED_LINE, product);                                                                     \
+            i8_one_row(once, product);                                                                                             \
         else if (rows <= I8_COLUMNS_ROWS)                                                                                          \
-            i8_all_columns(type, rows <= I8_COLUMNS_ROWS ? rows : 1, once && VF_LANES == HEED_LINE, product);                      \
+            i8_all_columns(type, rows <= I8_COLUMNS_ROWS ? rows : 1, once, product);                                               \
     }
 #define I8_COLUMNS(name, type, once)                                                                                               \
     I8_COLUMNS_SHAPE(name, type, 1, once)                                                                                          \
@@ -336,7 +339,7 @@ static void i8_columns(const struct heed_i8_product *whole) {
     const int most = type_is_k(product.type) ? I8_K_ROWS : I8_COLUMNS_ROWS;
     for (int rows = whole->rows; rows > 0; rows -= product.rows) {
         product.rows = i8_part(rows, most);
-        shapes[product.type][product.fetch_once][product.rows - 1](&product);
+        shapes[product.type][I8_ONCE && product.fetch_once][product.rows - 1](&product);
         product.a += product.rows * product.lda;
         product.c += product.rows * HEED_PANEL;
     }

@@ -78,6 +78,11 @@ INLINE vi k_numbers(const enum heed_type type, vi word, const int upper, vi high
     const vi low = upper ? v_high4(word) : v_low4(word);
     return type == HEED_Q4_K ? low : v_above(low, v_bits_of_bytes(high, from, type == HEED_Q6_K ? 3 : 1), 4);
 }
+/* The same by fewer operations, where `from` is a constant. */
+INLINE vi k_numbers_from(const enum heed_type type, vi word, const int upper, vi high, const int from) {
+    const vi low = upper ? v_high4(word) : v_low4(word);
+    return type == HEED_Q4_K ? low : v_join_bits(low, v_shift(high, 4 - from), type == HEED_Q6_K ? 0x30 : 0x10);
+}
 
 /* The numbers of elements 4 w to 4 w + 3 of a turn, without sign, in bytes. */
 INLINE vi k_load_numbers(const enum heed_type type, const struct block_turn *turn, int j, const int half, const int w) {
