@@ -5,6 +5,8 @@
 #ifndef HEED_KERNELS_BLOCK_WORDS_H
 #define HEED_KERNELS_BLOCK_WORDS_H
 
+#include "kernels/q5_words.h"
+
 enum {
     WORD_BYTES = 4,
     WORDS_BYTES = HEED_PANEL * WORD_BYTES, /* of a word of all columns */
@@ -45,8 +47,6 @@ INLINE vf widen_scales(vh scales) { return v_mul(v_widen_f16(scales), v_set1(WEI
 INLINE vf load_scale(const enum heed_type type, const char *block, int j) {
     return type_has_blocks(type) ? widen_scales(v_load_half((const uint16_t *)(const void *)block + j)) : v_set1(WEIGHT_UNIT);
 }
-#include "kernels/q5_words.h"
-
 /* Element `byte` of word w of a block, of q4_0 and q5_0 the one in that half of it, in units of the scales; high: the spread bits
  * of q5_0. */
 INLINE vf weight_of_word(const enum heed_type type, vi word, vi high, const int half, int w, const int byte) {

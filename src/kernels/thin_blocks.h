@@ -15,7 +15,7 @@ enum {
      * at once: with weights of all vectors in registers, sums wait on the stack (gcc 12), and q4_0 takes 1.35 times as long, two
      * rows 1.4 times.  Of one row four vectors abreast, q4_0 takes 0.91 of the time of one at a time (AVX2, Zen 3). */
     BLOCKS_BY_WORDS = FEW_REGISTERS,
-    BLOCKS_VECTORS = 8, /* of a tile, at most */
+    BLOCKS_VECTORS = 8 /* of a tile, at most */
 };
 /* The scales of a block, or of a half of one, and, times these, what its numbers are raised by. */
 struct blocks_scales {
