@@ -98,6 +98,7 @@ struct attention_plan {
     float score_factor;                 /* log2(e) if terms follow, else 1 */
     float raw_factor;                   /* makes a score of q' k^T natural again: 1, or ln 2 */
     bool has_terms;                     /* softcap, bias, alibi or relative: scores are natural until sealed */
+    bool fetches_scores;                /* what scores meet or become in the caller's memory is fetched beside their products */
     bool has_passes;                    /* rows of scores need a pass before the softmax; few rows are scaled without one */
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
     bool is_thin;                       /* few rows, all of a head in one block */
@@ -155,6 +156,8 @@ int heed_relative_buckets(const struct heed_relative *relative);
 void heed_relative_steps(const struct heed_relative *relative, int *step);
 
 /* Tasks of a plan; workspace as the plan's layout says.  False: cancelled. */
+/* Whether that pays: not with a bias or a mask that stays in the caches. */
+bool heed_attention_fetches_scores(const struct attention_plan *plan);
 bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
 bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
 int64_t heed_attention_mass_tasks(const struct attention_plan *plan);

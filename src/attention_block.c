@@ -124,24 +124,27 @@ void heed_block_open(struct attention_block *block, const float *shared, float *
         heed_block_load_relative(block, shared);
 }
 
-/* Ranges never go back from row to row, so the first and the last row tell which panels are seen. */
-static void score_panels(const struct attention_block *block, int64_t from, int rows) {
+/* Those from the i-th of the current rows on, the first of which is row `from`.  Ranges never go back from row to row, so the first
+ * and the last row tell which panels are seen. */
+static void score_panels(const struct attention_block *block, int64_t from, int i, int rows) {
     const struct attention_chunk *chunk = block->chunk;
     const int64_t depth = block->plan->depth;
     struct heed_score_panel panel = {.rows = rows,
                                      .columns = chunk->key_width,
                                      .hides = !block->plan->has_passes,
                                      .head_dim = depth,
-                                     .query = block->query + from * depth,
+                                     .query = block->query + (from + i) * depth,
                                      .ldq = depth,
                                      .ldk = chunk->key_width,
-                                     .begins = chunk->begins,
-                                     .ends = chunk->ends,
-                                     .s = chunk->scores,
-                                     .row_max = chunk->row_max};
-    for (int number = chunk->begins[0] / chunk->key_width; number * chunk->key_width < chunk->ends[rows - 1]; number++) {
+                                     .begins = chunk->begins + i,
+                                     .ends = chunk->ends + i,
+                                     .s = chunk->scores + i * HEED_CHUNK,
+                                     .row_max = chunk->row_max + i * HEED_SUM_LANES};
+    for (int number = panel.begins[0] / chunk->key_width; number * chunk->key_width < panel.ends[rows - 1]; number++) {
         panel.key = number * chunk->key_width;
         panel.keys = chunk->keys[number];
+        if (block->plan->fetches_scores)
+            heed_block_fetch_scores(block, from + i, rows, chunk->start + panel.key, chunk->key_width);
         block->kernels->score_panel(&panel);
     }
 }
@@ -164,7 +167,8 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
     else if (block->plan->dots)
         heed_block_score_dots(block, from, rows);
     else
-        score_panels(block, from, rows);
+        for (int i = 0, each = block->plan->fetches_scores ? HEED_FETCHED_ROWS : rows; i < rows; i += each)
+            score_panels(block, from, i, smaller(each, rows - i));
     for (int i = 0; i < rows; i++)
         pass_row(block, from + i, i);
 }

@@ -113,6 +113,11 @@ void heed_block_fetch(struct attention_block *block, int rows, struct heed_fetch
 
 /* What is added to the scores of row `row` of the block, the i-th of the current ones, and what hides them. */
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i);
+/* Fetches what scores of rows [from, from + rows) with `keys` keys, from number `key` of the sequence on, will meet there: of no
+ * more rows at a time than these, for processors wait where more lines are asked for at once (with 24 rows 1.13 of the time, in
+ * pairs 1.15; 12 heads of 64, 1024 tokens with a bias, Zen 5). */
+enum { HEED_FETCHED_ROWS = 12 };
+void heed_block_fetch_scores(const struct attention_block *block, int64_t from, int rows, int64_t key, int keys);
 /* The tables of relative bias of the block's heads. */
 void heed_block_load_relative(const struct attention_block *block, const float *shared);
 

@@ -118,18 +118,34 @@ static bool finds_maxima(const struct attention_block *block, int rows) {
            block->chunk->begins[rows - 1] == begin && begin < block->chunk->ends[0];
 }
 
-/* Rows [row, end) times the keys from `at` on.  Tiles that do not see all of these are above those that do. */
-static void score_columns(const struct attention_block *block, struct heed_dot_tile *tile, int row, int end, int at, bool maxima) {
+/* Rows [row, end) of those from row `from` of the block on, times the keys from `at` on.  Tiles that do not see all of these are
+ * above those that do. */
+static void score_columns(const struct attention_block *block, struct heed_dot_tile tile, int64_t from, int row, int end, int at,
+                          bool maxima) {
     const struct heed_dots *dots = block->plan->dots;
     int whole = row;
     while (maxima && whole < end && block->chunk->ends[whole] < at + dots->tile_columns)
         whole = smaller(whole + dots->tile_rows, end);
-    tile->row_max = NULL;
-    multiply(dots, *tile, whole - row);
-    tile->a += (whole - row) * tile->lda;
-    tile->sums += (whole - row) * HEED_CHUNK;
-    tile->row_max = maxima ? block->chunk->row_max + whole * HEED_SUM_LANES : NULL;
-    multiply(dots, *tile, end - whole);
+    tile.a = block->query + (from + row) * tile.lda;
+    tile.sums = block->chunk->scores + row * HEED_CHUNK + at;
+    multiply(dots, tile, whole - row);
+    tile.a += (whole - row) * tile.lda;
+    tile.sums += (whole - row) * HEED_CHUNK;
+    tile.row_max = maxima ? block->chunk->row_max + whole * HEED_SUM_LANES : NULL;
+    multiply(dots, tile, end - whole);
+}
+
+/* The same, some rows at a time if something is fetched beside them. */
+static void score_fetched(const struct attention_block *block, const struct heed_dot_tile *tile, int64_t from, int row, int end,
+                          int at, bool maxima) {
+    const struct attention_plan *plan = block->plan;
+    const int each = plan->fetches_scores ? larger(HEED_FETCHED_ROWS, plan->dots->tile_rows) : end - row;
+    for (int stop; row < end; row = stop) {
+        stop = smaller(row + each, end);
+        if (plan->fetches_scores)
+            heed_block_fetch_scores(block, from + row, stop - row, block->chunk->start + at, tile->columns);
+        score_columns(block, *tile, from, row, stop, at, maxima);
+    }
 }
 
 /* Ranges never go back from row to row: the tiles that see some columns follow one another. */
@@ -147,11 +163,9 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
             row += dots->tile_rows;
         for (end = row; end < rows && block->chunk->begins[end] < at + dots->tile_columns;)
             end = smaller(end + dots->tile_rows, rows);
-        tile.a = block->query + (from + row) * plan->depth;
         tile.b = key_panel(block, at) + at % HEED_PANEL;
-        tile.sums = block->chunk->scores + row * HEED_CHUNK + at;
         tile.first = at == first;
-        score_columns(block, &tile, row, end, at, maxima);
+        score_fetched(block, &tile, from, row, end, at, maxima);
     }
 }
 

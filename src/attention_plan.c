@@ -349,6 +349,7 @@ static void end_plan(struct attention_plan *plan, int64_t rows) {
     heed_attention_lay_out(plan);
     plan_sequences(plan);
     forget_empty_rows(plan);
+    plan->fetches_scores = heed_attention_fetches_scores(plan);
 }
 
 /* Sequences of few rows apart: 17 and 64 of one token each, 32 heads on 8 of 128, with 1024 keys in a cache of bf16, take 0.31 and

@@ -49,8 +49,7 @@ NOINLINE float exp_row_pairs(float *s, int n, float max) { return exp_row(true, 
 NOINLINE float exp_row_scaled_pairs(const float *scales, float *s, int n, float max) { return exp_row(true, scales, s, n, max); }
 
 static void exp2_array(const float *x, int64_t n, float *y) {
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        v_store_n(y + i, v_exp2(v_load_n(x + i, n - i)), n - i);
+    EACH_VECTOR(i, n, v_store_n(y + i, v_exp2(v_load_n(x + i, LEFT)), LEFT));
 }
 
 /* Of rows before `end`, given the maxima. */

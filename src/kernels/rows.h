@@ -5,12 +5,8 @@
 INLINE void scale_rows_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t n, float factor, float *y,
                           int64_t ldy) {
     const vf by = v_set1(factor);
-    for (; rows > 0; rows--, x = type_at(type, x, ldx), y += ldy) {
-        int64_t i = 0;
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, v_mul(load_type(type, type_at(type, x, i)), by));
-        if (i < n)
-            v_store_n(y + i, v_mul(load_type_n(type, type_at(type, x, i), n - i), by), n - i);
-    }
+    for (; rows > 0; rows--, x = type_at(type, x, ldx), y += ldy)
+        EACH_VECTOR(i, n, v_store_n(y + i, v_mul(load_type_n(type, type_at(type, x, i), LEFT), by), LEFT));
 }
 
 static void scale_rows(const void *x, enum heed_type type, int64_t ldx, int64_t rows, int64_t n, float factor, float *y,
@@ -19,8 +15,7 @@ static void scale_rows(const void *x, enum heed_type type, int64_t ldx, int64_t 
 }
 
 static void store_row(const float *x, int64_t n, float factor, float *y) {
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        v_store_n(y + i, v_one_nan(v_add(v_mul(v_load_n(x + i, n - i), v_set1(factor)), v_zero())), n - i);
+    EACH_VECTOR(i, n, v_store_n(y + i, v_one_nan(v_add(v_mul(v_load_n(x + i, LEFT), v_set1(factor)), v_zero())), LEFT));
 }
 
 /* A block at a time, so that the place of a vector in it is known. */
@@ -46,10 +41,7 @@ static void add_scaled(const void *x, enum heed_type type, int64_t n, float fact
         WITH_ANY_TYPE(type, add_scaled_of(TYPE, x, n, factor, y));
 }
 
-static void fill(float *y, int64_t n, float value) {
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        v_store_n(y + i, v_set1(value), n - i);
-}
+static void fill(float *y, int64_t n, float value) { EACH_VECTOR(i, n, v_store_n(y + i, v_set1(value), LEFT)); }
 
 /* The sum of a zero and +0 is +0: tiles that start from +0 and rows that were merged once more often end with the same sign. */
 INLINE vf finished(vf x, vf reciprocal) { return v_one_nan(v_add(v_mul(x, reciprocal), v_zero())); }
@@ -58,15 +50,11 @@ INLINE void finish_rows_of(const enum heed_type type, const float *x, int64_t ld
                            void *y, int64_t ldy) {
     for (; rows > 0; rows--, x += ldx, y = type_at_output(type, y, ldy), sum++) {
         const vf reciprocal = v_set1(1.0f / *sum);
-        int64_t i = 0;
         if (*sum == 0.0f) {
             memset(y, 0, (size_t)(n * type_bytes(type)));
             continue;
         }
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES)
-            store_type(type, type_at_output(type, y, i), finished(v_load(x + i), reciprocal));
-        if (i < n)
-            store_type_n(type, type_at_output(type, y, i), finished(v_load_n(x + i, n - i), reciprocal), n - i);
+        EACH_VECTOR(i, n, store_type_n(type, type_at_output(type, y, i), finished(v_load_n(x + i, LEFT), reciprocal), LEFT));
     }
 }
 
@@ -87,8 +75,7 @@ static void weights_row(float *w, int64_t n, float max, float sum) {
     if (fill_without_sum(w, n, sum))
         return;
     const vf base = v_set1(max), reciprocal = v_set1(1.0f / sum);
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        v_store_n(w + i, v_mul(v_exp2(v_sub(v_load_n(w + i, n - i), base)), reciprocal), n - i);
+    EACH_VECTOR(i, n, v_store_n(w + i, v_mul(v_exp2(v_sub(v_load_n(w + i, LEFT), base)), reciprocal), LEFT));
 }
 
 /* The larger the input the larger the weight, or the smaller if the factor is negative: of such a row, the opposite is taken. */
@@ -152,10 +139,7 @@ INLINE float softmax_exps(const float *x, const float *next, int64_t n, const bo
 }
 
 INLINE void softmax_multiply(const float *p, int64_t n, vf factor, float *y) {
-    int64_t i = 0;
-    NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, v_mul(v_load(p + i), factor));
-    if (i < n)
-        v_store_n(y + i, v_mul(v_load_n(p + i, n - i), factor), n - i);
+    EACH_VECTOR(i, n, v_store_n(y + i, v_mul(v_load_n(p + i, LEFT), factor), LEFT));
 }
 
 /* Past the caches, from where y is aligned on. */

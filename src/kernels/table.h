@@ -11,6 +11,7 @@
 #include "internal.h"
 #include "kernels.h"
 #include "kernels/types.h"
+#include "kernels/each_vector.h"
 #include "kernels/widen_rows.h"
 #include "kernels/turn.h"
 #include "kernels/pair_weight.h"

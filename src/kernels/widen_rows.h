@@ -5,10 +5,7 @@
 INLINE void widen_rows_of(const enum heed_type type, const void *x, int64_t ldx, int64_t rows, int64_t n, float *y, int64_t ldy) {
     for (int64_t row = 0; row < rows; row++, y += ldy) {
         const void *from = type_at(type, x, row * ldx);
-        int64_t i = 0;
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_store(y + i, load_type(type, type_at(type, from, i)));
-        if (i < n)
-            v_store_n(y + i, load_type_n(type, type_at(type, from, i), n - i), n - i);
+        EACH_VECTOR(i, n, v_store_n(y + i, load_type_n(type, type_at(type, from, i), LEFT), LEFT));
     }
 }
 
@@ -19,10 +16,7 @@ static void widen_rows(const void *x, enum heed_type type, int64_t ldx, int64_t 
 INLINE void round_rows_of(const enum heed_type type, const float *x, int64_t ldx, int64_t rows, int64_t n, void *y, int64_t ldy) {
     for (int64_t row = 0; row < rows; row++, x += ldx) {
         void *to = type_at_output(type, y, row * ldy);
-        int64_t i = 0;
-        NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) store_type(type, type_at_output(type, to, i), v_one_nan(v_load(x + i)));
-        if (i < n)
-            store_type_n(type, type_at_output(type, to, i), v_one_nan(v_load_n(x + i, n - i)), n - i);
+        EACH_VECTOR(i, n, store_type_n(type, type_at_output(type, to, i), v_one_nan(v_load_n(x + i, LEFT)), LEFT));
     }
 }
 
