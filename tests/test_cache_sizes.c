@@ -72,13 +72,14 @@ static void must_be_same(const char *what, const struct heed_exec *exec, const s
     must(compare(SAME_BITS, got, want, rows, columns));
 }
 
-static void check_attention(int64_t queries, const float *x, const struct heed_exec *exec) {
+static void check_attention(struct heed_attention request, const struct heed_exec *exec) {
+    const int64_t queries = request.query_tokens;
     float *want = new_floats(2 * queries * WIDTH), *got = new_floats(2 * queries * WIDTH);
-    struct heed_attention request = attention_of(queries, x, want);
+    request.output.data = want;
     ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
+    request.output.data = got;
     for (int i = 0; i < SIZES; i++) {
-        heed_cache_sizes_set(believed[i], 0);
-        request = attention_of(queries, x, got);
+        heed_cache_sizes_set(believed[i], believed[i].l2);
         memset(got, 0xff, (size_t)(2 * queries * WIDTH) * sizeof *got); /* NaNs, not the results of other sizes */
         ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
         must_be_same("attention", exec, &believed[i], got, want, 2 * queries, WIDTH);
@@ -86,6 +87,15 @@ static void check_attention(int64_t queries, const float *x, const struct heed_e
     heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
     free(want);
     free(got);
+}
+
+/* A bias and a mask for each row, which are fetched where no cache holds them. */
+static void check_terms(const float *x, enum heed_compute compute, const struct heed_exec *exec) {
+    struct heed_attention request = attention_of(QUERIES, x, NULL);
+    request.compute = compute;
+    request.bias = (struct heed_bias){x, 0, 1, KEYS, 1};
+    request.mask = (struct heed_mask){(const uint8_t *)x, 0, 1, KEYS, 1};
+    check_attention(request, exec);
 }
 
 static void check_gemm(int64_t m, const float *x, const struct heed_exec *exec, bool transpose_a, bool transpose_b, bool packed) {
@@ -194,9 +204,11 @@ START_TEST(test_cache_sizes_do_not_change_bits) {
     float *x = new_filled(&rng, FILL_NORMAL, K * (int64_t)N + 1);
     for (int threads = test_quick() ? 3 : 1; threads <= 3; threads += 2) { /* emulators take minutes for both */
         const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = threads};
-        check_attention(QUERIES, x, &exec);
-        check_attention(FEW_QUERIES, x, &exec);
-        check_attention(MORE_QUERIES, x, &exec);
+        check_attention(attention_of(QUERIES, x, NULL), &exec);
+        check_attention(attention_of(FEW_QUERIES, x, NULL), &exec);
+        check_attention(attention_of(MORE_QUERIES, x, NULL), &exec);
+        check_terms(x, HEED_COMPUTE_F32, &exec);
+        check_terms(x, HEED_COMPUTE_BF16, &exec);
         for (int kind = 0; kind < (test_quick() ? 2 : 8); kind++) {
             check_gemm(test_quick() ? 20 : M, x, &exec, kind & 4, kind & 2, kind & 1);
             check_gemm(FEW_ROWS, x, &exec, kind & 4, kind & 2, kind & 1);
