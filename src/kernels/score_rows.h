@@ -60,8 +60,7 @@ static void seal_row(float *s, int begin, int end, float factor, const float *sc
 }
 
 static void merge_row(float *o, const float *x, int64_t n, float keep_old, float take_new) {
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        v_store(o + i, v_fma(v_load(o + i), v_set1(keep_old), v_mul(v_load_n(x + i, n - i), v_set1(take_new))));
+    EACH_VECTOR(i, n, v_store(o + i, v_fma(v_load(o + i), v_set1(keep_old), v_mul(v_load_n(x + i, LEFT), v_set1(take_new)))));
 }
 
 static void mass_row(float *y, const float *z, int64_t n, float max, float sum) {
