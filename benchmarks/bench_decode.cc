@@ -238,6 +238,8 @@ std::vector<Request> all_requests(int threads) {
     for (int64_t keys : {1024, 4096, 32768})
         for (int64_t queries : {1, 4, 16})
             shapes.push_back({1, 32, 8, queries, keys, head_dim, true});
+    for (int64_t width : {64, 80, 256})
+        shapes.push_back({1, 32, 8, 1, 4096, width, true});
     for (const Shape &shape : shapes) {
         requests.push_back(plain_request(shape, few, "rows"));
         requests.push_back(tokens_request(shape, few));
