@@ -26,12 +26,12 @@ static enum heed_status check_blocks(const struct heed_convert *r, const char *s
 }
 
 static enum heed_status check_types(const struct heed_convert *r) {
-    if ((unsigned)r->input.type > HEED_Q5_0 || r->input.type == HEED_I8)
-        return heed_fail(HEED_INVALID_ARGUMENT, "input.type is %d, must be HEED_F32, HEED_BF16, HEED_F16 or one with blocks",
-                         (int)r->input.type);
-    if ((unsigned)r->output.type > HEED_Q4_0 && r->output.type != HEED_Q5_0)
-        return heed_fail(HEED_INVALID_ARGUMENT, "output.type is %d, must be one of enum heed_type up to HEED_Q4_0, or HEED_Q5_0",
-                         (int)r->output.type);
+    const enum heed_type input = r->input.type, output = r->output.type;
+    if (heed_check_type("input.type", input, (unsigned)input <= HEED_Q5_0 && input != HEED_I8,
+                        "HEED_F32, HEED_BF16, HEED_F16 or one with blocks") ||
+        heed_check_type("output.type", output, (unsigned)output <= HEED_Q4_0 || output == HEED_Q5_0,
+                        "one of enum heed_type up to HEED_Q4_0, or HEED_Q5_0"))
+        return HEED_INVALID_ARGUMENT;
     if (r->output.type != HEED_I8 && r->scales)
         return heed_fail(HEED_INVALID_ARGUMENT, "scales is %p, must be NULL with output.type %s, which is not i8",
                          (const void *)r->scales, type_name(r->output.type));

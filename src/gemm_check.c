@@ -22,16 +22,10 @@ const struct heed_gemm_names heed_gemm_names = {.request = "gemm",
                                                 .c_type = "c_type",
                                                 .ldc = "ldc"};
 
-static bool is_of_floats(enum heed_type type) { return type == HEED_F32 || type == HEED_BF16 || type == HEED_F16; }
-
 bool heed_gemm_b_may_be(enum heed_type type) { return (unsigned)type <= HEED_Q5_0; }
 
-static enum heed_status check_type(const char *name, enum heed_type type, bool may_be, const char *which) {
-    return may_be ? HEED_OK : heed_fail(HEED_INVALID_ARGUMENT, "%s is %d, must be %s", name, (int)type, which);
-}
-
 static enum heed_status check_b_type(const struct heed_gemm *request, const struct heed_gemm_names *names) {
-    if (check_type(names->b_type, request->b_type, heed_gemm_b_may_be(request->b_type), "one of enum heed_type"))
+    if (heed_check_type(names->b_type, request->b_type, heed_gemm_b_may_be(request->b_type), "one of enum heed_type"))
         return HEED_INVALID_ARGUMENT;
     if (!type_has_blocks(request->b_type))
         return HEED_OK;
@@ -45,8 +39,7 @@ static enum heed_status check_b_type(const struct heed_gemm *request, const stru
 }
 
 static enum heed_status check_types(const struct heed_gemm *request, const struct heed_gemm_names *names) {
-    if (check_type(names->a_type, request->a_type, is_of_floats(request->a_type), "HEED_F32, HEED_BF16 or HEED_F16") ||
-        check_type(names->c_type, request->c_type, is_of_floats(request->c_type), "HEED_F32, HEED_BF16 or HEED_F16"))
+    if (heed_check_float_type(names->a_type, request->a_type) || heed_check_float_type(names->c_type, request->c_type))
         return HEED_INVALID_ARGUMENT;
     if (heed_check_range("compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_I8) || check_b_type(request, names))
         return HEED_INVALID_ARGUMENT;

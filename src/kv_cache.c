@@ -44,13 +44,15 @@ HEED_API int64_t heed_kv_page_bytes(const struct heed_kv_cache *cache) {
     return heed_kv_layout(cache, &layout) ? layout.page : -1;
 }
 
+static enum heed_status check_type(const char *name, enum heed_type type) {
+    return heed_check_type(name, type, is_type(type), "HEED_F32, HEED_BF16, HEED_F16 or HEED_I8");
+}
+
 static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
     const struct {
         const char *name;
         int64_t value, least, most;
     } sizes[] = {
-        {"cache.key_type", (int)cache->key_type, HEED_F32, HEED_I8},
-        {"cache.value_type", (int)cache->value_type, HEED_F32, HEED_I8},
         {"cache.num_pages", cache->num_pages, 0, INT64_MAX},
         {"cache.page_tokens", cache->page_tokens, PAGE_UNIT, INT64_MAX},
         {"cache.num_kv_heads", cache->num_kv_heads, 0, INT64_MAX},
@@ -59,6 +61,8 @@ static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
         {"cache.pages_per_sequence", cache->pages_per_sequence, 0, INT64_MAX},
         {"cache.table_stride", cache->table_stride, 0, INT64_MAX},
     };
+    if (check_type("cache.key_type", cache->key_type) || check_type("cache.value_type", cache->value_type))
+        return HEED_INVALID_ARGUMENT;
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (heed_check_range(sizes[i].name, sizes[i].value, sizes[i].least, sizes[i].most))
             return HEED_INVALID_ARGUMENT;

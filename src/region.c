@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "error.h"
 #include "internal.h"
@@ -54,11 +55,25 @@ static bool is_empty(const struct heed_region *region) {
     return empty;
 }
 
-static enum heed_status check_type(const struct heed_region *region) {
-    if (region->type == HEED_F32 || (region->any_type && (region->type == HEED_BF16 || region->type == HEED_F16)))
+enum heed_status heed_check_type(const char *name, enum heed_type type, bool may_be, const char *which) {
+    const bool known = (unsigned)type <= HEED_Q5_0;
+    if (may_be)
         return HEED_OK;
-    return heed_fail(HEED_INVALID_ARGUMENT, "%s.type is %d, must be %s", region->name, (int)region->type,
-                     region->any_type ? "HEED_F32, HEED_BF16 or HEED_F16" : "HEED_F32, which is 0");
+    return heed_fail(HEED_INVALID_ARGUMENT, "%s is %d%s%s%s, must be %s", name, (int)type, known ? " (" : "",
+                     known ? type_name(type) : "", known ? ")" : "", which);
+}
+
+enum heed_status heed_check_float_type(const char *name, enum heed_type type) {
+    return heed_check_type(name, type, type == HEED_F32 || type == HEED_BF16 || type == HEED_F16,
+                           "HEED_F32, HEED_BF16 or HEED_F16");
+}
+
+static enum heed_status check_type(const struct heed_region *region) {
+    char name[64];
+    snprintf(name, sizeof name, "%s.type", region->name);
+    if (region->any_type)
+        return heed_check_float_type(name, region->type);
+    return heed_check_type(name, region->type, region->type == HEED_F32, "HEED_F32, which is 0");
 }
 
 enum heed_status heed_region_check(struct heed_region *region) {

@@ -36,5 +36,9 @@ enum heed_status heed_region_check_apart(const struct heed_region *output, const
 
 /* value in [least, most], else a message "name is value, must be ..." */
 enum heed_status heed_check_range(const char *name, int64_t value, int64_t least, int64_t most);
+/* A type, which may be so or not; `which` says what it must be. */
+enum heed_status heed_check_type(const char *name, enum heed_type type, bool may_be, const char *which);
+/* HEED_F32, HEED_BF16 or HEED_F16 */
+enum heed_status heed_check_float_type(const char *name, enum heed_type type);
 
 #endif

@@ -306,8 +306,8 @@ START_TEST(test_kv_append_refuses_caches) {
     REFUSED(c->page_table = misaligned(page_table), "cache.page_table is");
     REFUSED(c->num_pages = 3, "cache.page_table[0][0] is 3, must be in [0, 3)");
     REFUSED(c->pages_per_sequence = 3, "cache.page_table[0][2] is 99");
-    REFUSED(c->key_type = (enum heed_type)99, "cache.key_type is 99, must be at most 3");
-    REFUSED(c->value_type = (enum heed_type) - 3, "cache.value_type is -3, must be at least 0");
+    REFUSED(c->key_type = (enum heed_type)99, "cache.key_type is 99, must be HEED_F32, HEED_BF16, HEED_F16 or HEED_I8");
+    REFUSED(c->value_type = (enum heed_type) - 3, "cache.value_type is -3, must be HEED_F32, HEED_BF16, HEED_F16 or HEED_I8");
     REFUSED(c->data = NULL, "cache.data is NULL");
     REFUSED(c->data = misaligned(memory + DATA), "cache.data is");
     REFUSED(c->data = memory + KEY, "cache.data (at");
@@ -332,7 +332,7 @@ START_TEST(test_kv_append_refuses_tokens) {
     REFUSED(r.starts = beyond, "starts[2] is 4, must be at most 3");
     REFUSED(r.positions = (int64_t *)(void *)(memory + DATA), "cache.data (at");
     REFUSED(r.key.type = (enum heed_type)99, "key.type is 99, must be HEED_F32, HEED_BF16 or HEED_F16");
-    REFUSED(r.value.type = HEED_I8, "value.type is 3, must be HEED_F32, HEED_BF16 or HEED_F16");
+    REFUSED(r.value.type = HEED_I8, "value.type is 3 (i8), must be HEED_F32, HEED_BF16 or HEED_F16");
     REFUSED(r.key.data = NULL, "key is NULL");
     REFUSED(r.value.data = NULL, "value is NULL");
     REFUSED(r.key.data = misaligned(memory), "key is");
