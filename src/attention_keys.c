@@ -97,8 +97,7 @@ static void fetch_scales(const struct attention_block *block, int64_t index, kv_
         return;
     const char *scales = (const char *)scale(plan->request->cache, &plan->cache, block->sequence.batch, block->kv_head,
                                              plan->request->key_position + index * HEED_CHUNK);
-    for (int line = 0; line < HEED_CHUNK / HEED_LINE; line++)
-        __builtin_prefetch((const void *)((uintptr_t)scales + (uintptr_t)line * HEED_LINE * sizeof(float)), 0, 2);
+    fetch_bytes(scales, HEED_CHUNK * (int64_t)sizeof(float));
 }
 void heed_block_fetch_key_scales(const struct attention_block *block, int64_t index) {
     if (block->plan->key_type == HEED_I8)

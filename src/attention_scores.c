@@ -142,11 +142,6 @@ bool heed_attention_fetches_scores(const struct attention_plan *plan) {
            is_far(plan, mask->data, mask->batch_stride, mask->head_stride, mask->query_stride, sizeof *mask->data);
 }
 
-static void fetch(const void *data, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += HEED_LINE * (int64_t)sizeof(float))
-        __builtin_prefetch((const void *)((uintptr_t)data + (uintptr_t)at), 0, 2);
-}
-
 void heed_block_fetch_scores(const struct attention_block *block, int64_t from, int rows, int64_t key, int keys) {
     const struct heed_attention *request = block->plan->request;
     const int64_t bytes = keys * (int64_t)sizeof(float);
@@ -154,13 +149,13 @@ void heed_block_fetch_scores(const struct attention_block *block, int64_t from, 
         const struct attention_row of_head = heed_block_row(block, row);
         const struct score_row r = {.block = block, .token = of_head.token, .head = of_head.head, .key = key};
         if (request->bias.data && request->bias.key_stride == 1)
-            fetch(bias_of(&r), bytes);
+            fetch_bytes(bias_of(&r), bytes);
         if (request->mask.data && request->mask.key_stride == 1)
-            fetch(mask_of(&r), keys);
+            fetch_bytes(mask_of(&r), keys);
         if (request->scores.data)
-            fetch(heed_block_output_row(block, &request->scores, row) + key, bytes);
+            fetch_bytes(heed_block_output_row(block, &request->scores, row) + key, bytes);
         if (request->weights.data)
-            fetch(heed_block_output_row(block, &request->weights, row) + key, bytes);
+            fetch_bytes(heed_block_output_row(block, &request->weights, row) + key, bytes);
     }
 }
 

@@ -124,11 +124,18 @@ static enum heed_status check(const struct heed_embedding *request) {
     return check_tables(request, &output);
 }
 
-static void add_table(const struct heed_lookup *lookup, const struct heed_kernels *kernels, int64_t row, int64_t column, int64_t n,
-                      float *sum) {
+static const void *row_of(const struct heed_lookup *lookup, int64_t row, int64_t column) {
+    return type_at(lookup->type, lookup->data, lookup->ids[row] * lookup->stride + column);
+}
+
+/* Rows of a table lie anywhere, so that of the next one is fetched. */
+static void add_table(const struct heed_lookup *lookup, const struct heed_kernels *kernels, int64_t row, int64_t rows,
+                      int64_t column, int64_t n, float *sum) {
     const int64_t id = lookup->ids[row];
     const float factor = lookup->factor == 0.0f ? 1.0f : lookup->factor;
-    kernels->add_scaled(type_at(lookup->type, lookup->data, id * lookup->stride + column), lookup->type, n,
+    if (row + 1 < rows)
+        fetch_bytes(row_of(lookup, row + 1, column), type_span(lookup->type, n));
+    kernels->add_scaled(row_of(lookup, row, column), lookup->type, n,
                         lookup->type == HEED_I8 ? factor * lookup->scales[id] : factor, sum);
 }
 
@@ -141,7 +148,7 @@ static void run_row(const void *context, const struct heed_kernels *kernels, int
         const int64_t n = min_i64(PIECE, request->columns - column);
         memset(sum, 0, sizeof sum);
         for (int64_t table = 0; table < request->tables; table++)
-            add_table(&request->lookup[table], kernels, row, column, n, sum);
+            add_table(&request->lookup[table], kernels, row, request->rows, column, n, sum);
         kernels->round_rows(sum, 0, 1, n, type_at_output(output->type, to, column), output->type, 0);
     }
 }
