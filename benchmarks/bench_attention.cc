@@ -35,6 +35,7 @@ std::vector<Shape> typed_shapes() {
     std::vector<Shape> shapes = prefill({1024, 2048});
     for (int64_t keys : {1024, 4096, 32768})
         shapes.push_back({1, 32, 8, 1, keys, 128, false});
+    shapes.push_back({1, 32, 8, 1, 4096, 64, false});
     return shapes;
 }
 
@@ -94,7 +95,8 @@ void add_type(const Shape &shape, Storage::Kind kind, heed_type type, bool brief
     };
     const bool plain_is_bf16 = type == HEED_I8 || compute == HEED_COMPUTE_BF16;
     const Storage storage = storage_of(type), plain = storage_of(plain_is_bf16 ? HEED_BF16 : HEED_F32);
-    Request request = request_of("attention", shape, kind == Storage::linear ? "linear" : "", type);
+    const char *const option = kind == Storage::linear ? "linear" : kind == Storage::tokens ? "tokens" : "";
+    Request request = request_of("attention", shape, option, type);
     request.working_set = static_cast<double>(storage.layers) * touched_bytes(shape, type);
     request.dtype += compute == HEED_COMPUTE_BF16 ? "_pairs" : "";
     request.make = [=] { return work_in(compute, shape, storage); };
@@ -124,10 +126,14 @@ void add_types(const Shape &shape, bool brief, const std::string &isa) {
 
 /* Decoding in pairs, from what products take as it is. */
 void add_decoding_in_pairs(const Plan &plan, const std::string &isa) {
-    for (const Shape &shape : plan.brief ? brief_shapes() : typed_shapes())
+    for (const Shape &shape : plan.brief ? brief_shapes() : typed_shapes()) {
+        if (shape.queries != 1)
+            continue;
         for (heed_type type : {HEED_BF16, HEED_I8})
-            if (shape.queries == 1)
-                add_type(shape, Storage::linear, type, plan.brief, isa, HEED_COMPUTE_BF16);
+            add_type(shape, Storage::linear, type, plan.brief, isa, HEED_COMPUTE_BF16);
+        for (Storage::Kind kind : {Storage::rows, Storage::tokens})
+            add_type(shape, kind, HEED_BF16, plan.brief, isa, HEED_COMPUTE_BF16);
+    }
 }
 
 void add_computes(const Plan &plan) {
