@@ -151,13 +151,13 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
                             bool any_lengths, struct attention_plans *plans);
 /* Sets the layout, by all else that is decided. */
 void heed_attention_lay_out(struct attention_plan *plan);
+/* Whether fetching what scores meet in memory pays: not with a bias or a mask that stays in the caches. */
+bool heed_attention_fetches_scores(const struct attention_plan *plan);
 /* The buckets of one direction, and the first distance of each. */
 int heed_relative_buckets(const struct heed_relative *relative);
 void heed_relative_steps(const struct heed_relative *relative, int *step);
 
 /* Tasks of a plan; workspace as the plan's layout says.  False: cancelled. */
-/* Whether that pays: not with a bias or a mask that stays in the caches. */
-bool heed_attention_fetches_scores(const struct attention_plan *plan);
 bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
 bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
 int64_t heed_attention_mass_tasks(const struct attention_plan *plan);
