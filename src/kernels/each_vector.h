@@ -3,7 +3,7 @@
 #define HEED_KERNELS_EACH_VECTOR_H
 
 /* The statement for each vector from element i on; LEFT is how many elements it has: of whole ones a constant, so that
- * v_load_n(x, LEFT) is v_load(x).  With a mask in each vector a sum of two rows takes 2.5 times as long. */
+ * v_load_n(x, LEFT) is v_load(x).  With a mask in each vector the product of two rows takes 2.5 times as long. */
 #define EACH_VECTOR(i, n, ...)                                                                                                     \
     do {                                                                                                                           \
         int64_t i = 0;                                                                                                             \
