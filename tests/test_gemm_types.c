@@ -32,6 +32,7 @@ static bool is_of_bytes(enum heed_type type) { return type > HEED_F16; }
 static void make_bytes(struct rng *rng, struct product *p, int64_t n) {
     const enum heed_type type = p->request.b_type;
     p->bytes = new_weights(rng, type, n, f16_ignores_flushing() && rng_range(rng, 0, 7) == 0);
+    keep_scales_normal(p->bytes, type, n);
     p->b = weights_as_floats(p->bytes, type, n);
     if (type == HEED_I8)
         p->scales = new_filled(rng, rng_range(rng, 0, 3) ? FILL_NORMAL : any_fill(rng), p->request.n);

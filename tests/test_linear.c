@@ -52,7 +52,9 @@ static void make_weights(struct rng *rng, struct layer *layer) {
         free(x);
         w->data = data;
     } else {
-        w->data = new_weights(rng, w->type, n, false);
+        char *data = new_weights(rng, w->type, n, false);
+        keep_scales_normal(data, w->type, n);
+        w->data = data;
         w->scales = w->type == HEED_I8 ? new_filled(rng, FILL_NORMAL, w->outputs) : NULL;
     }
     w->stride = w->inputs;

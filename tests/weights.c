@@ -1,6 +1,7 @@
 /* See weights.h. */
 #include "weights.h"
 
+#include "harness_attention.h"
 #include "reference/reference.h"
 #include "stored.h"
 
@@ -30,6 +31,25 @@ char *new_weights(struct rng *rng, enum heed_type type, int64_t n, bool any_scal
     for (int64_t i = 0; type_has_blocks(type) && !any_scales && i < n; i += type_block(type))
         put_block_scales(weights + type_span(type, i), type, (float)rng_range(rng, -1000, 1000) / 8192);
     return weights;
+}
+
+static void keep_normal(char *scale) {
+    uint16_t bits;
+    memcpy(&bits, scale, sizeof bits);
+    if ((bits & 0x7c00) == 0 && (bits & 0x03ff) != 0)
+        bits = (uint16_t)((bits & 0x8000) | 0x0400);
+    memcpy(scale, &bits, sizeof bits);
+}
+
+void keep_scales_normal(char *weights, enum heed_type type, int64_t n) {
+    if (!type_is_k(type) || f16_ignores_flushing())
+        return;
+    for (int64_t i = 0; i < n; i += K_BLOCK) {
+        char *block = weights + type_span(type, i);
+        keep_normal(block + (type == HEED_Q6_K ? Q6_K_BYTES - 2 : 0));
+        if (type != HEED_Q6_K)
+            keep_normal(block + 2);
+    }
 }
 
 float *weights_as_floats(const char *weights, enum heed_type type, int64_t n) {
