@@ -126,7 +126,7 @@ void heed_block_open(struct attention_block *block, const float *shared, float *
 
 /* Those from the i-th of the current rows on, the first of which is row `from`.  Ranges never go back from row to row, so the first
  * and the last row tell which panels are seen. */
-static void score_panels(const struct attention_block *block, int64_t from, int i, int rows) {
+static void score_panel_rows(const struct attention_block *block, int64_t from, int i, int rows) {
     const struct attention_chunk *chunk = block->chunk;
     const int64_t depth = block->plan->depth;
     struct heed_score_panel panel = {.rows = rows,
@@ -149,6 +149,12 @@ static void score_panels(const struct attention_block *block, int64_t from, int 
     }
 }
 
+static void score_panels(const struct attention_block *block, int64_t from, int rows) {
+    const int each = block->plan->fetches_scores ? HEED_FETCHED_ROWS : rows;
+    for (int i = 0; i < rows; i += each)
+        score_panel_rows(block, from, i, smaller(each, rows - i));
+}
+
 /* What is left to do with a row of products: of few rows, too, what panels of scores do in registers. */
 static void pass_row(const struct attention_block *block, int64_t row, int i) {
     const struct attention_chunk *chunk = block->chunk;
@@ -167,8 +173,7 @@ void heed_block_score(const struct attention_block *block, int64_t from, int row
     else if (block->plan->dots)
         heed_block_score_dots(block, from, rows);
     else
-        for (int i = 0, each = block->plan->fetches_scores ? HEED_FETCHED_ROWS : rows; i < rows; i += each)
-            score_panels(block, from, i, smaller(each, rows - i));
+        score_panels(block, from, rows);
     for (int i = 0; i < rows; i++)
         pass_row(block, from + i, i);
 }

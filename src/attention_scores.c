@@ -1,5 +1,5 @@
 /* Rows of scores between product and softmax: scales of keys, softcap, bias, ALiBi, relative bias, mask and tree, in the order of
- * src/arithmetic.md, and the scores that the caller asked for. */
+ * src/arithmetic.md, and the scores that the caller asked for; and what of that is fetched before. */
 #include <math.h>
 #include <string.h>
 

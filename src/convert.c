@@ -27,7 +27,7 @@ static enum heed_status check_blocks(const struct heed_convert *r, const char *s
 
 static enum heed_status check_types(const struct heed_convert *r) {
     const enum heed_type input = r->input.type, output = r->output.type;
-    if (heed_check_type("input.type", input, (unsigned)input <= HEED_Q5_0 && input != HEED_I8,
+    if (heed_check_type("input.type", input, type_is_known(input) && input != HEED_I8,
                         "HEED_F32, HEED_BF16, HEED_F16 or one with blocks") ||
         heed_check_type("output.type", output, (unsigned)output <= HEED_Q4_0 || output == HEED_Q5_0,
                         "one of enum heed_type up to HEED_Q4_0, or HEED_Q5_0"))

@@ -42,7 +42,7 @@ static enum heed_status check_fields(const struct heed_embedding *request, const
                                      const struct names *names) {
     if (heed_check_range(names->of[ROWS], lookup->rows, is_empty(request) ? 0 : 1, INT64_MAX) ||
         heed_check_range(names->of[STRIDE], lookup->stride, 0, INT64_MAX) ||
-        heed_check_range(names->of[TYPE], (int64_t)lookup->type, HEED_F32, HEED_Q5_0))
+        heed_check_type(names->of[TYPE], lookup->type, type_is_known(lookup->type), "one of enum heed_type"))
         return HEED_INVALID_ARGUMENT;
     if (lookup->type != HEED_I8 && lookup->scales)
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, must be NULL with type %s, which is not i8", names->of[SCALES],

@@ -22,7 +22,7 @@ const struct heed_gemm_names heed_gemm_names = {.request = "gemm",
                                                 .c_type = "c_type",
                                                 .ldc = "ldc"};
 
-bool heed_gemm_b_may_be(enum heed_type type) { return (unsigned)type <= HEED_Q5_0; }
+bool heed_gemm_b_may_be(enum heed_type type) { return type_is_known(type); }
 
 static enum heed_status check_b_type(const struct heed_gemm *request, const struct heed_gemm_names *names) {
     if (heed_check_type(names->b_type, request->b_type, heed_gemm_b_may_be(request->b_type), "one of enum heed_type"))

@@ -1,4 +1,4 @@
-/* Words that every file of the library shares: inlining, unrolling, visibility, small integer helpers. */
+/* Words that every file of the library shares: inlining, unrolling, visibility, small integer helpers, advice to the cache. */
 #ifndef HEED_INTERNAL_H
 #define HEED_INTERNAL_H
 

@@ -20,6 +20,8 @@ enum {
     Q5_K_BYTES = 16 + K_BLOCK / 8 * 5,
     Q6_K_BYTES = 18 + K_BLOCK / 4 * 3
 };
+INLINE bool type_is_known(enum heed_type type) { return (unsigned)type <= HEED_Q5_0; }
+INLINE bool type_is_float(enum heed_type type) { return type == HEED_F32 || type == HEED_BF16 || type == HEED_F16; }
 INLINE bool type_is_k(enum heed_type type) { return type == HEED_Q4_K || type == HEED_Q5_K || type == HEED_Q6_K; }
 INLINE bool type_has_blocks(enum heed_type type) {
     return type == HEED_Q8_0 || type == HEED_Q4_0 || type == HEED_Q5_0 || type_is_k(type);
