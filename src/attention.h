@@ -101,6 +101,7 @@ struct attention_plan {
     bool fetches_scores;                /* what scores meet or become in the caller's memory is fetched beside their products */
     bool has_passes;                    /* rows of scores need a pass before the softmax; few rows are scaled without one */
     bool keeps_states;                  /* each chunk's output is computed apart, then merged */
+    bool exps_beside;                   /* exponentials are made beside products, where kernels do so */
     bool is_thin;                       /* few rows, all of a head in one block */
     int64_t least_rows, most_rows;      /* of a key/value head, of sequences that are the plan's */
     bool fetch_once;                    /* HEED_TRAIT_FETCHES_ONCE */

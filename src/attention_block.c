@@ -281,7 +281,7 @@ static void softmax_rows(struct attention_block *block, int64_t from, int rows) 
     }
     struct heed_softmax_values all = {exp_rows(block, rows), heed_block_merge(block, from, rows), value_rows(block, from, rows)};
     heed_block_fetch(block, rows, all.exp.next);
-    if (!plan->keeps_states && plan->value_type != HEED_I8) {
+    if (plan->exps_beside) {
         block->kernels->softmax_values(&all);
         return;
     }

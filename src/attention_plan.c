@@ -59,6 +59,8 @@ static void plan_scores(struct attention_plan *plan) {
 /* As many as have their scores with a chunk in L1, within reason: the exponentials of the first few have no products beside them.
  * With 48 rows for 24 pairs take 0.97 of the time, floats 0.99. */
 static int choose_subrows(void) {
+    if (heed_cpu_traits() & HEED_TRAIT_EXPS_APART)
+        return HEED_ATTENTION_SUBROWS;
     const int64_t in_cache = heed_cache_sizes().l1 / (HEED_CHUNK * (int64_t)sizeof(float));
     return in_cache < 2 * HEED_ATTENTION_SUBROWS ? HEED_ATTENTION_SUBROWS : 2 * HEED_ATTENTION_SUBROWS;
 }
@@ -345,6 +347,7 @@ static void end_plan(struct attention_plan *plan, int64_t rows) {
     plan->beside = choose_beside(plan, false);
     plan->together = choose_together(plan, false);
     plan->keeps_states = plan->is_thin || (plan->dots && !plan->dots->finishes) || plan->splits > 1 || request->states.output.data;
+    plan->exps_beside = !plan->keeps_states && plan->value_type != HEED_I8 && !(heed_cpu_traits() & HEED_TRAIT_EXPS_APART);
     plan->held = choose_held(plan);
     heed_attention_lay_out(plan);
     plan_sequences(plan);

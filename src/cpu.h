@@ -28,7 +28,8 @@ enum {
     HEED_TRAIT_RAISES_WEIGHTS = 1 << 1, /* to make floats of bytes, and halves of them, by a power of two that they are added to */
     HEED_TRAIT_PACKS_FOR_FEW = 1 << 2,  /* to pack b for as few as 13 rows of a, and not to read its rows in place */
     HEED_TRAIT_MULTIPLIES_FROM_L2 = 1 << 3, /* to multiply by what lies in L2, and not to bring it into L1 a part at a time */
-    HEED_TRAIT_FETCHES_I8_ONCE = 1 << 4     /* as the first one, of weights that meet bytes */
+    HEED_TRAIT_FETCHES_I8_ONCE = 1 << 4,    /* as the first one, of weights that meet bytes */
+    HEED_TRAIT_EXPS_APART = 1 << 5          /* to make exponentials before products, and not beside them */
 };
 unsigned heed_cpu_traits(void);
 

@@ -1,5 +1,5 @@
 /* Where 512-bit vectors do not pay, nor products of bf16 pairs, nor fetching into L2, fewer operations, reading in place, blocks in
- * L1: the only place that says so.
+ * L1, exponentials beside products: the only place that says so.
  *
  * heed's time is fused multiply-adds.  With 512-bit vectors a core does as many as with 256-bit ones, or twice as many, with half
  * the instructions, twice the registers and larger tiles.  So they pay wherever the clock stays.
@@ -41,7 +41,11 @@
  *
  * A product's tiles take 21 bytes of b a cycle.  From L2, Intel's processors do not fetch these in time by themselves (512 x 1536 x
  * 384 1.05 of the time), so blocks of b are as short as L1; Zen 5 does, and has 0.97 to 0.99 of the time with blocks four times as
- * long, AVX2 0.98 to 1.00, for there are fewer sums to put away; Zen 3, whose L2 is half of that, 0.98 to 1.01. */
+ * long, AVX2 0.98 to 1.00, for there are fewer sums to put away; Zen 3, whose L2 is half of that, 0.98 to 1.01.
+ *
+ * Exponentials beside products (kernels/exp_beside.h) fill units that do not multiply.  Intel's two units for 512-bit vectors
+ * multiply both, so there is nothing to fill, and what is loaded once more has its price: attention takes 1.01 to 1.03 of the time,
+ * with heads of 32 1.05 (Emerald Rapids). */
 #include "cpu_policy.h"
 
 #include <stddef.h>
@@ -74,6 +78,6 @@ unsigned heed_x86_costly(unsigned family, unsigned model, const char *brand) {
 unsigned heed_x86_traits(unsigned family) {
     return family == ZEN_5_FAMILY   ? HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2
            : family == ZEN_3_FAMILY ? HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE
-           : family == INTEL_FAMILY ? HEED_TRAIT_RAISES_WEIGHTS
+           : family == INTEL_FAMILY ? HEED_TRAIT_RAISES_WEIGHTS | HEED_TRAIT_EXPS_APART
                                     : 0;
 }

@@ -178,30 +178,31 @@ START_TEST(test_dispatch_of_costly_tables) {
 END_TEST
 
 START_TEST(test_dispatch_policy) {
+    enum { intel = HEED_TRAIT_RAISES_WEIGHTS | HEED_TRAIT_EXPS_APART };
     static const struct {
         unsigned family, model;
         const char *brand;
         bool pays, pairs_pay;
         unsigned traits;
     } cpus[] = {
-        {6, 85, "Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Gold 5120 CPU @ 2.20GHz", false, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", false, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Gold 5320H CPU @ 2.40GHz", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", false, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Bronze 3104 CPU @ 1.70GHz", false, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) D-2146NT CPU @ 2.30GHz", false, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel Xeon Processor (Skylake, IBRS)", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 106, "Intel(R) Xeon(R) Silver 4310 CPU @ 2.10GHz", true, false, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 140, "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", true, false, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 85, "Intel(R) Xeon(R) Gold 6328HL CPU @ 2.80GHz", true, true, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 143, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", true, false, HEED_TRAIT_RAISES_WEIGHTS},
-        {6, 207, "Intel(R) Xeon(R) Processor", true, false, HEED_TRAIT_RAISES_WEIGHTS},
+        {6, 85, "Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", true, true, intel},
+        {6, 85, "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz", true, true, intel},
+        {6, 85, "Intel(R) Xeon(R) Gold 5120 CPU @ 2.20GHz", false, true, intel},
+        {6, 85, "Intel(R) Xeon(R) Gold 5122 CPU @ 3.60GHz", true, true, intel},
+        {6, 85, "Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", false, true, intel},
+        {6, 85, "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", true, true, intel},
+        {6, 85, "Intel(R) Xeon(R) Gold 5320H CPU @ 2.40GHz", true, true, intel},
+        {6, 85, "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", false, true, intel},
+        {6, 85, "Intel(R) Xeon(R) Bronze 3104 CPU @ 1.70GHz", false, true, intel},
+        {6, 85, "Intel(R) Xeon(R) D-2146NT CPU @ 2.30GHz", false, true, intel},
+        {6, 85, "Intel(R) Core(TM) i9-7900X CPU @ 3.30GHz", true, true, intel},
+        {6, 85, "Intel Xeon Processor (Skylake, IBRS)", true, true, intel},
+        {6, 85, "", true, true, intel},
+        {6, 106, "Intel(R) Xeon(R) Silver 4310 CPU @ 2.10GHz", true, false, intel},
+        {6, 140, "11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", true, false, intel},
+        {6, 85, "Intel(R) Xeon(R) Gold 6328HL CPU @ 2.80GHz", true, true, intel},
+        {6, 143, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", true, false, intel},
+        {6, 207, "Intel(R) Xeon(R) Processor", true, false, intel},
         {25, 1, "AMD EPYC 7763 64-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
         {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
         {26, 2, "AMD EPYC 9755 128-Core Processor", true, true,
