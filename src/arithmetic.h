@@ -14,4 +14,7 @@ INLINE float attention_scale(const struct heed_attention *request) {
     return request->scale != 0.0f ? request->scale : 1.0f / sqrtf((float)request->head_dim);
 }
 
+/* Whether numbers below 2^-126 are 0. */
+INLINE bool compute_flushes(enum heed_compute compute) { return compute == HEED_COMPUTE_BF16 || compute == HEED_COMPUTE_BF16_AMX; }
+
 #endif

@@ -1,4 +1,5 @@
 /* heed_attention, and heed_attention_plan with heed_attention_run: check, plan, run. */
+#include "arithmetic.h"
 #include "attention.h"
 
 #include "attention_small.h"
@@ -21,7 +22,7 @@ static float *worker_part(const struct attention_run *run, int worker) {
 typedef bool attention_task(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
 
 static bool run_task(attention_task *fn, const struct attention_run *run, int64_t task, int worker) {
-    const bool flushes = run->plan->request->compute != HEED_COMPUTE_F32;
+    const bool flushes = compute_flushes(run->plan->request->compute);
     if (flushes)
         heed_fp_flush(true);
     const bool done = fn(run->plan, task, run->workspace, worker_part(run, worker));

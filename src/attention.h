@@ -18,6 +18,8 @@
 #include "kv_cache.h"
 
 enum {
+    I8_BLOCK_FLOATS = sizeof(struct heed_i8_block) / sizeof(float),
+    I8_CHUNK_FLOATS = HEED_CHUNK / TYPE_BLOCK * I8_BLOCK_FLOATS, /* of a row of weights with a chunk */
     HEED_ATTENTION_SUBROWS = 24, /* whole tiles of rows, but of AMX; their scores with one chunk take 24 KiB */
     HEED_MAX_BUCKETS = 512,      /* of the relative bias */
     HEED_HEADS_BESIDE = 16,      /* most key/value heads of one task */
@@ -107,6 +109,8 @@ struct attention_plan {
     bool fetch_once;                    /* HEED_TRAIT_FETCHES_ONCE */
     bool pack_keys, pack_values;
     bool pairs;                          /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
+    const struct heed_i8_kernels *i8;    /* what makes products of integers, where keys or values are bytes in HEED_COMPUTE_I8; */
+    bool i8_keys, i8_values;             /* which of them meet bytes so */
     const struct heed_dots *dots;        /* what makes products, if factors are arranged for it; */
     const struct heed_dots *thin_dots;   /* of few rows, if queries and weights alone are */
     int64_t value_panel;                 /* floats of 64 columns of a chunk's values, as dots have them */

@@ -78,8 +78,8 @@ void heed_block_load_queries(const struct attention_block *block, int64_t from, 
     const struct heed_attention *request = block->plan->request;
     const struct heed_input *view = &request->query;
     const int64_t stride = block->plan->group == 1 ? view->token_stride : view->head_stride, head_dim = request->head_dim;
-    const bool arranged = block->plan->dots || block->plan->thin_dots;
-    const int64_t ld = arranged ? head_dim : block->plan->depth;
+    const bool arranged = block->plan->dots || block->plan->thin_dots || block->plan->i8_keys;
+    const int64_t ld = block->plan->i8_keys ? round_up(head_dim, TYPE_BLOCK) : arranged ? head_dim : block->plan->depth;
     float *to = arranged ? block->source : block->query + from * ld;
     const struct heed_kernels *kernels = block->kernels;
     const float *scales = request->cache ? kv_channel_scales(request->cache, block->kv_head) : NULL;
@@ -92,7 +92,9 @@ void heed_block_load_queries(const struct attention_block *block, int64_t from, 
             scales ? to : query, scales ? HEED_F32 : view->type, scales ? ld : stride, n, head_dim, block->plan->query_factor, to,
             ld);
     }
-    if (arranged)
+    if (block->plan->i8_keys)
+        heed_block_round_queries(block, from, rows);
+    else if (arranged)
         heed_block_arrange_queries(block, from, rows);
 }
 
@@ -168,7 +170,9 @@ static void pass_row(const struct attention_block *block, int64_t row, int i) {
 }
 
 void heed_block_score(const struct attention_block *block, int64_t from, int rows) {
-    if (block->plan->is_thin)
+    if (block->plan->i8_keys)
+        heed_block_score_i8(block, from, rows);
+    else if (block->plan->is_thin)
         heed_block_score_thin(block);
     else if (block->plan->dots)
         heed_block_score_dots(block, from, rows);
@@ -290,7 +294,10 @@ static void softmax_rows(struct attention_block *block, int64_t from, int rows) 
         scale_row(block, i);
     if (plan->splits == 1)
         block->kernels->merge_rows(&all.merge);
-    block->kernels->value_rows(&all.values);
+    if (plan->i8_values)
+        heed_block_weight_i8(block, rows, NULL);
+    else
+        block->kernels->value_rows(&all.values);
 }
 
 void heed_block_softmax(struct attention_block *block, float *shared, int64_t from, int rows) {

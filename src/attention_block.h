@@ -80,6 +80,11 @@ bool heed_block_attend_few(struct attention_block *block, float *shared, int64_t
 /* Their products with the current chunk's keys, straight from where these are; and from there to weights. */
 void heed_block_score_thin(const struct attention_block *block);
 void heed_block_weigh_few(const struct attention_block *block);
+/* With integers: queries [from, from + rows), which are in `source` scaled, become bytes; their products with the current chunk's
+ * keys; and its values, weighted, apart, after which `next` will be read. */
+void heed_block_round_queries(const struct attention_block *block, int64_t from, int64_t rows);
+void heed_block_score_i8(const struct attention_block *block, int64_t from, int rows);
+void heed_block_weight_i8(const struct attention_block *block, int rows, const void *next);
 /* With dots, rows of queries, keys or values are arranged for them: queries [from, from + rows), which are in `source` scaled; n
  * keys from key `at` of the chunk on, in rows, or a panel of a cache; and the chunk's values. */
 void heed_block_arrange_queries(const struct attention_block *block, int64_t from, int64_t rows);

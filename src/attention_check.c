@@ -55,7 +55,7 @@ static enum heed_status check_sizes(const struct heed_attention *request) {
 
 static enum heed_status check_options(const struct heed_attention *request) {
     const struct limit limits[] = {
-        {"compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16_AMX},
+        {"compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_I8},
         {"alignment", (int)request->alignment, HEED_ALIGN_TOP_LEFT, HEED_ALIGN_OFFSETS},
         {"score_stage", (int)request->score_stage, HEED_SCORES_RAW, HEED_SCORES_BIASED},
         {"window.left", request->window.left, -1, MOST_TOKENS},

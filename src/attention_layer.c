@@ -136,8 +136,6 @@ static void make_attention(const struct heed_attention_layer *layer, const struc
                            struct steps *steps) {
     struct heed_attention *a = &steps->attention;
     *a = layer->attention;
-    if (a->compute == HEED_COMPUTE_I8) /* which is for weights */
-        a->compute = HEED_COMPUTE_F32;
     a->query = input_view(a, rows, a->head_dim, layout->columns);
     a->key = input_view(a, rows + layout->key, a->head_dim, layout->columns);
     a->value = input_view(a, rows + layout->value, a->value_dim, layout->columns);

@@ -54,7 +54,8 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->begins = take(&floats, held.scores);
     layout->ends = take(&floats, held.scores);
     layout->chunk_output = take(&floats, plan->keeps_states ? (held.subrows + tile_rows) * plan->output_ld : 0);
-    layout->source = take(&floats, plan->dots        ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim)
+    layout->source = take(&floats, plan->dots ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim)
+                                   : plan->i8 ? held.subrows * max_i64(round_up(request->head_dim, TYPE_BLOCK), I8_CHUNK_FLOATS)
                                    : plan->thin_dots ? rows * request->head_dim
                                                      : 0);
     layout->term = take(&floats, plan->has_passes ? HEED_CHUNK : 0);

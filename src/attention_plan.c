@@ -92,14 +92,14 @@ static int64_t few_rows(const struct attention_plan *plan) {
 
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
-    plan->pack_keys = !plan->is_thin;
+    plan->pack_keys = !plan->is_thin && !plan->i8_keys;
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
         if (plan->key_type == HEED_F32 && !plan->is_thin)
             plan->pack_keys = plan->cache.width < plan->kernels->tile_columns && rows >= PACK_ROWS;
     }
     if (plan->is_thin || plan->value_type != HEED_F32)
-        plan->pack_values = !plan->is_thin; /* thin products widen on their way, and pad rows */
+        plan->pack_values = !plan->is_thin && !plan->i8_values; /* thin products widen on their way, and pad rows */
     else if (request->cache)
         plan->pack_values = request->cache->page_tokens < HEED_PANEL && rows >= PACK_ROWS;
     else
@@ -304,6 +304,19 @@ static void forget_empty_rows(struct attention_plan *plan) {
         plan->given.weights.data = plan->given.scores.data = plan->given.mass.data = NULL;
 }
 
+/* Queries, or weights, become blocks of bytes. */
+static void plan_i8(struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    if (request->compute != HEED_COMPUTE_I8)
+        return;
+    plan->i8_keys = plan->key_type == HEED_I8;
+    plan->i8_values = plan->value_type == HEED_I8;
+    if (plan->i8_keys || plan->i8_values)
+        plan->i8 = heed_kernels_i8(plan->kernels);
+    if (plan->i8_keys)
+        plan->depth = ceil_div(request->head_dim, TYPE_BLOCK) * I8_BLOCK_FLOATS;
+}
+
 /* What does not depend on rows.  A plan for all sequences, so far. */
 static void begin_plan(struct attention_plan *plan, const struct heed_attention *given, const struct heed_exec *exec,
                        const struct heed_kernels *kernels, bool any_lengths) {
@@ -325,6 +338,7 @@ static void begin_plan(struct attention_plan *plan, const struct heed_attention 
     plan->depth = plan->pairs ? round_up(request->head_dim, 2) : request->head_dim;
     plan->key_type = request->cache ? request->cache->key_type : request->key.type;
     plan->value_type = request->cache ? request->cache->value_type : request->value.type;
+    plan_i8(plan);
     plan->most_workers = workers_for(plan, INT64_MAX, count_flops(plan, true));
 }
 
@@ -346,7 +360,8 @@ static void end_plan(struct attention_plan *plan, int64_t rows) {
     plan->has_states = plan->any_lengths ? may_split(plan, rows) : plan->splits > 1;
     plan->beside = choose_beside(plan, false);
     plan->together = choose_together(plan, false);
-    plan->keeps_states = plan->is_thin || (plan->dots && !plan->dots->finishes) || plan->splits > 1 || request->states.output.data;
+    plan->keeps_states = plan->is_thin || plan->i8_values || (plan->dots && !plan->dots->finishes) || plan->splits > 1 ||
+                         request->states.output.data;
     plan->exps_beside = !plan->keeps_states && plan->value_type != HEED_I8 && !(heed_cpu_traits() & HEED_TRAIT_EXPS_APART);
     plan->held = choose_held(plan);
     heed_attention_lay_out(plan);

@@ -141,7 +141,10 @@ static void softmax(const struct attention_block *block, float *shared) {
     heed_block_weigh_few(block);
     if (block->plan->splits == 1)
         block->kernels->merge_rows(&merge);
-    weight_chunk(block);
+    if (block->plan->i8_values)
+        heed_block_weight_i8(block, (int)block->rows, block->after_values.data);
+    else
+        weight_chunk(block);
     heed_block_keep_states(block, shared, 0, (int)block->rows);
 }
 
@@ -177,7 +180,10 @@ static bool score_chunks(struct attention_block *block, int count) {
             heed_block_fetch_key_scales(block->next, block->next_chunk + i);
         block->chunk->seen = heed_block_find_ranges(block, 0, (int)block->rows) || keeps_all;
         block->after_keys = i + 1 < count ? first_key(block, &block->chunks[i + 1]) : first_value(block, &block->chunks[0]);
-        heed_block_score_thin(block);
+        if (block->plan->i8_keys)
+            heed_block_score_i8(block, 0, (int)block->rows);
+        else
+            heed_block_score_thin(block);
     }
     return true;
 }

@@ -136,6 +136,8 @@ static void append_why(struct text *text, const struct attention_plan *plan, boo
          "products: of bf16 pairs by one instruction, for which queries, keys, weights and values are arranged"},
         {amx && plan->dots->elements > 1, "products: by AMX, for which queries, keys, weights and values are rounded and arranged"},
         {amx && plan->dots->elements == 1, "products: in sums of 32 as AMX makes them, by multiply-adds"},
+        {plan->i8_keys, "scores: products of integers, for which queries are rounded to bytes"},
+        {plan->i8_values, "outputs: products of integers, for which weights are rounded to bytes"},
         {!cached && plan->pack_keys, "keys: rows are packed into panels of 64, once for each block and chunk"},
         {cached && plan->pack_keys,
          "keys: panels of the cache are widened, or narrow ones put side by side, once for each block and chunk"},
@@ -156,7 +158,9 @@ static void append_why(struct text *text, const struct attention_plan *plan, boo
 }
 
 static const char *compute_name(enum heed_compute compute) {
-    return compute == HEED_COMPUTE_BF16_AMX ? "bf16-amx" : compute == HEED_COMPUTE_BF16 ? "bf16" : "f32";
+    static const char *const names[] = {
+        [HEED_COMPUTE_F32] = "f32", [HEED_COMPUTE_BF16] = "bf16", [HEED_COMPUTE_BF16_AMX] = "bf16-amx", [HEED_COMPUTE_I8] = "i8"};
+    return names[compute];
 }
 
 static void explain(struct text *text, const struct heed_plan *plan, const struct heed_kernels *kernels) {

@@ -260,6 +260,24 @@ struct heed_i8_product {
     bool fetch_once;
 };
 
+/* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale, chain) over p in [begin, end) for j <
+ * columns, a multiple of HEED_SUM_LANES; of columns of c no others are touched.  Row p of b, signed bytes, is row p % piece of
+ * pieces[p / piece], a power of two and a multiple of HEED_SUM_LANES; rows are ldb bytes apart.  Other rows are not read, but from
+ * where a row's column is up to 63 bytes more may be.  a has zeros before begin and from end on in the blocks that these are in;
+ * lda are from a row to the next.  Advice: `next`, unless NULL, is read after b. */
+struct heed_i8_cache {
+    int rows, columns, begin, end;
+    const struct heed_i8_block *a;
+    int64_t lda;
+    const void *const *pieces;
+    int piece;
+    int64_t ldb;
+    float *c;
+    int64_t ldc;
+    const void *next;
+    bool fetch_once;
+};
+
 struct heed_i8_kernels {
     unsigned requires;                    /* HEED_CPU_* bits beyond those of the table */
     const struct heed_i8_kernels *better; /* where there is what these require, or NULL */
@@ -269,6 +287,7 @@ struct heed_i8_kernels {
     int strip_rows;                                          /* to be multiplied at a time, if there are enough */
     int64_t (*scratch_bytes)(enum heed_type type, int rows); /* NULL: none */
     void (*product)(const struct heed_i8_product *product);
+    void (*cache)(const struct heed_i8_cache *product);
 };
 
 /* Elements of rows, of floats or of 16 bits; data may be NULL where there need be none. */

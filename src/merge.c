@@ -91,7 +91,7 @@ static enum heed_status check(const struct heed_merge *merge) {
         {"query_tokens", merge->query_tokens, 0, INT64_MAX},
         {"value_dim", merge->value_dim, 1, INT32_MAX},
         {"parts", merge->parts, 0, INT64_MAX},
-        {"compute", (int)merge->compute, HEED_COMPUTE_F32, HEED_COMPUTE_BF16_AMX},
+        {"compute", (int)merge->compute, HEED_COMPUTE_F32, HEED_COMPUTE_I8},
     };
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (heed_check_range(sizes[i].name, sizes[i].value, sizes[i].least, sizes[i].most))
@@ -216,14 +216,14 @@ static bool merge_task(void *context, int64_t task, int worker) {
     (void)worker;
     group.run = run;
     find_rows(&group, task * TASK_ROWS);
-    if (request->compute != HEED_COMPUTE_F32)
+    if (compute_flushes(request->compute))
         heed_fp_flush(true);
     for (int64_t column = 0; column < request->value_dim; column += COLUMNS)
         merge_columns(&group, column, min_i64(COLUMNS, request->value_dim - column));
     for (int i = 0; lse->data && i < group.count; i++)
         ((float *)lse->data)[offset_of(&group.row[i], lse->batch_stride, lse->head_stride, lse->token_stride)] =
             heed_log_sum_exp(group.max[i], group.sum[i]);
-    if (request->compute != HEED_COMPUTE_F32)
+    if (compute_flushes(request->compute))
         heed_fp_flush(false);
     return true;
 }

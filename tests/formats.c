@@ -17,6 +17,8 @@ const struct format formats[] = {
     {"f16", HEED_F16, HEED_F16, HEED_F16, HEED_COMPUTE_F32, false},
     {"f32, cache int8", HEED_F32, HEED_I8, HEED_F32, HEED_COMPUTE_F32, false},
     {"f32, cache int8, channels", HEED_F32, HEED_I8, HEED_F32, HEED_COMPUTE_F32, true},
+    {"f32, cache int8, integers", HEED_F32, HEED_I8, HEED_F32, HEED_COMPUTE_I8, false},
+    {"f32, cache int8, integers, channels", HEED_F32, HEED_I8, HEED_F32, HEED_COMPUTE_I8, true},
 };
 const int format_count = sizeof formats / sizeof *formats;
 const char *const format_input_names[FORMAT_INPUTS] = {"N(0,1)", "outliers in q, k", "outliers"};

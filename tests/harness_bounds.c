@@ -2,6 +2,7 @@
 #include "harness_bounds.h"
 
 #include "internal.h"
+#include "types.h"
 
 #include <check.h>
 #include <math.h>
@@ -25,6 +26,7 @@ double weight_error(double p, double e, struct spread sum) {
 /* One row: what the oracle says of it, and how far it may be off.  Arrays have an element for each column and one for the sink. */
 struct row {
     const struct heed_attention *request;
+    bool i8_keys, i8_values; /* which of them meet bytes in HEED_COMPUTE_I8 */
     const float *channels;   /* key_channel_scales of the cache, or NULL */
     int64_t b, h, i, number; /* number: as ref_row has it */
     int64_t keys, chunks;    /* of its sequence */
@@ -39,10 +41,10 @@ static bool has_terms(const struct heed_attention *r) {
     return r->softcap > 0 || r->bias.data || r->alibi_slopes || r->relative.table;
 }
 
-static double tiny_of(const struct heed_attention *r) { return r->compute != HEED_COMPUTE_F32 ? TINY_BF16 : TINY; }
+static double tiny_of(const struct heed_attention *r) { return rounds_to_bf16(r->compute) ? TINY_BF16 : TINY; }
 
 /* A product of two rounded factors: (1 + B)^2 of what it was. */
-static double factors_error(const struct heed_attention *r) { return r->compute != HEED_COMPUTE_F32 ? 2 * B + B * B : 0; }
+static double factors_error(const struct heed_attention *r) { return rounds_to_bf16(r->compute) ? 2 * B + B * B : 0; }
 
 /* What a score is a sum of, in absolute values, and its error, stage by stage. */
 struct bound {
@@ -52,7 +54,8 @@ struct bound {
 /* The chain of head_dim fmas over q' = q f.  f has at most four roundings (square root and quotient of the scale, log2(e), their
  * product), q' one more, a key's scale one, scales of channels one of q and one of k, and a score that is shown two for z ln 2:
  * |error| <= gamma(D + 10) sum |q k| |scale|, plus TINY for each fma, for the key's scale and, times the other one, for each q' and
- * each k that becomes 0; so too for q s and k / s, s a channel's scale, which may be far from 1. */
+ * each k that becomes 0; so too for q s and k / s, s a channel's scale, which may be far from 1.  Where queries become bytes, each
+ * is off by byte_error; that the scale is one of log2(e) times as much changes nothing. */
 static struct bound bound_raw(const struct row *row, int64_t j) {
     const struct heed_attention *r = row->request;
     const struct ref_sequence s = ref_sequence_of(r, row->b);
@@ -61,14 +64,22 @@ static struct bound bound_raw(const struct row *row, int64_t j) {
     const float *key = (const float *)r->key.data + (r->key_starts ? 0 : row->b * r->key.batch_stride) +
                        row->h / (r->num_heads / r->num_kv_heads) * r->key.head_stride + (s.first_key + j) * r->key.token_stride;
     const float *channels = row->channels ? row->channels + row->h / (r->num_heads / r->num_kv_heads) * r->head_dim : NULL;
-    double terms = 0, tiny = TINY;
+    double terms = 0, tiny = TINY, largest = 0, bytes = 0, keys = 0;
     for (int64_t d = 0; d < r->head_dim; d++) {
         const double channel = channels ? (double)channels[d] : 1, q = (double)query[d] * channel, k = (double)key[d] / channel;
         terms += fabs(q * k * ref_scale(r));
+        largest = fmax(largest, fabs(q * ref_scale(r)));
+        keys += fabs(k);
+        if ((d + 1) % TYPE_BLOCK == 0 || d + 1 == r->head_dim) {
+            bytes += byte_error(largest) * keys;
+            largest = keys = 0;
+        }
         tiny += (1 + fabs(k) * (1 + (channels ? fabs(ref_scale(r)) : 0)) + fabs(q * ref_scale(r))) * tiny_of(r);
     }
     const double factors = factors_error(r);
-    return (struct bound){terms, (gamma_of(r->head_dim + 10) * (1 + factors) + factors) * terms + 2 * tiny};
+    const double rounded = row->i8_keys ? bytes : 0;
+    return (struct bound){terms, (gamma_of(r->head_dim + 10) * (1 + factors) + factors) * terms + 2 * tiny +
+                                     (1 + gamma_of(r->head_dim + 10)) * rounded};
 }
 
 /* y = cap tanh(x (1 / cap)): the argument has two roundings, which change tanh by no larger factor as t tanh'(t) <= tanh(t); tanh
@@ -141,6 +152,32 @@ static bool has_weight(const struct row *row, int64_t j) {
     return ref_sees(row->request, row->b, row->i, j) && !ref_hides(row->request, row->b, row->h, row->i, j);
 }
 
+/* The scale of a value in bytes, whose largest element is 127. */
+static double scale_of(const float *value, int64_t n) {
+    double largest = 0;
+    for (int64_t d = 0; d < n; d++)
+        largest = fmax(largest, fabs((double)value[d]));
+    return fmax(largest / 127, 0x1p-126);
+}
+
+/* Weights times scales become bytes, with one scale for each TYPE_BLOCK keys, so that each is off by as much, and what it is
+ * multiplied by are integers: bound has that added. */
+static void add_weight_bytes(const struct row *row, const float *values, double *bound) {
+    const struct heed_attention *r = row->request;
+    const int64_t stride = r->value.token_stride, n = r->value_dim;
+    for (int64_t from = 0; from < row->keys; from += TYPE_BLOCK) {
+        const int64_t to = min_i64(row->keys, from + TYPE_BLOCK);
+        double largest = 0;
+        for (int64_t j = from; j < to; j++)
+            if (has_weight(row, j))
+                largest =
+                    fmax(largest, (row->p[j] + weight_error(row->p[j], row->e[j], row->sum)) * scale_of(values + j * stride, n));
+        for (int64_t j = from; j < to; j++)
+            for (int64_t d = 0; d < n && has_weight(row, j); d++)
+                bound[d] += byte_error(largest) * fabs((double)values[j * stride + d]) / scale_of(values + j * stride, n);
+    }
+}
+
 /* o: at most 256 fmas in the chunk, one product, one fma for each chunk; l: 20 additions, one product, one fma for each chunk; then
  * 1 / l and the product; a weight that meets a value's scale is rounded once more.  So an output is sum p' v (1 + theta), theta
  * within gamma(min(n, 256) + 20 + 2 chunks + 5), and what underflows is off by TINY, times an integer of up to 127.
@@ -165,6 +202,8 @@ static void check_output(const struct row *row, const float *got, const double *
             terms[d] += row->p[j] * v;
         }
     }
+    if (row->i8_values)
+        add_weight_bytes(row, values, bound);
     for (int64_t d = 0; d < r->value_dim; d++)
         must(accuracy_add(accuracy, got[d], want[d],
                           bound[d] > 0 ? bound[d] + (double)(3 * row->chunks + 3) * tiny_of(row->request) : 0, terms[d]));
@@ -234,7 +273,10 @@ void check_attention(const struct attention_case *c, const struct attention_resu
     struct exact exact = {{new_doubles(rows * r->value_dim), new_doubles(rows * columns), new_doubles(rows),
                            new_doubles(rows * columns), new_doubles(masses)},
                           new_doubles(masses)};
+    const bool i8 = r->compute == HEED_COMPUTE_I8;
     struct row row = {.request = r,
+                      .i8_keys = i8 && c->types.key == HEED_I8,
+                      .i8_values = i8 && c->types.value == HEED_I8,
                       .channels = accuracy->key_channel_scales,
                       .p = new_doubles(columns + 1),
                       .e = new_doubles(columns + 1),

@@ -41,7 +41,7 @@ static const struct {
     [OPT_KEY_TYPE] = {"key type", {"f32", "bf16", "f16", "i8"}},
     [OPT_VALUE_TYPE] = {"value type", {"f32", "bf16", "f16", "i8"}},
     [OPT_OUTPUT_TYPE] = {"output type", {"f32", "bf16", "f16"}},
-    [OPT_COMPUTE] = {"compute", {"f32", "bf16", "bf16 as AMX"}},
+    [OPT_COMPUTE] = {"compute", {"f32", "bf16", "bf16 as AMX", "i8"}},
     [OPT_CACHE_SIZES] = {"cache sizes", {"the machine's", "a byte"}},
 };
 

@@ -37,5 +37,6 @@ void add_kv_tests(TCase *tests, int tables);
 void add_pair_tests(TCase *tests, int tables);
 void add_dot_tests(TCase *tests, int tables);
 void add_block_tests(TCase *tests, int tables);
+void add_cache_tests(TCase *tests, int tables);
 
 #endif

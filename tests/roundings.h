@@ -2,6 +2,7 @@
 #ifndef HEED_TESTS_ROUNDINGS_H
 #define HEED_TESTS_ROUNDINGS_H
 
+#include "heed.h"
 #include "internal.h"
 
 #define U    0x1p-24
@@ -14,6 +15,13 @@
  */
 #define FLUSH 0x1p-124
 #define LOG2E 1.4426950408889634
+
+/* Whether factors are rounded to bf16, and small numbers to 0. */
+INLINE bool rounds_to_bf16(enum heed_compute compute) { return compute == HEED_COMPUTE_BF16 || compute == HEED_COMPUTE_BF16_AMX; }
+
+/* HEED_COMPUTE_I8: how far a number may be from what it is as one of TYPE_BLOCK bytes of one scale, `most` being the largest of
+ * their sizes: half a scale, which is rounded, and the number times its inverse, both rounded. */
+INLINE double byte_error(double most) { return (most / 254 + 0x1p-127) * (1 + 0x1p-14); }
 
 INLINE double gamma_of(int64_t n) { return (double)n * U / (1 - (double)n * U); }
 

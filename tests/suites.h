@@ -23,6 +23,7 @@ Suite *attention_suite(void);
 Suite *attention_small_suite(void);
 Suite *attention_layer_suite(void);
 Suite *attention_dots_suite(void);
+Suite *attention_i8_suite(void);
 Suite *attention_heads_suite(void);
 Suite *attention_packed_suite(void);
 Suite *kv_cache_suite(void);

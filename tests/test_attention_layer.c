@@ -182,7 +182,6 @@ static void make_want(struct layer *layer) {
         a.key = key, a.value = value;
         a.key_tokens = a.query_tokens, a.key_starts = a.query_starts;
     }
-    a.compute = a.compute == HEED_COMPUTE_I8 ? HEED_COMPUTE_F32 : a.compute;
     ck_assert_msg(heed_attention(&a, &exec) == HEED_OK, "%s", heed_error_message());
     const struct heed_linear last = {.rows = layer->rows,
                                      .weights = r->out,

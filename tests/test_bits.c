@@ -281,6 +281,19 @@ static void channel_bits(struct pass *pass, const struct heed_exec *exec) {
     }
 }
 
+/* Attention over caches of bytes, keys or values or both, as integers. */
+static void i8_attention_bits(struct pass *pass, const struct heed_exec *exec) {
+    char name[128];
+    for (int i = 0; i < 12; i++) {
+        struct choice choice = {.level = {[OPT_SHAPE] = SHAPE_LONG_KEYS, [OPT_GROUP] = i % 2, [OPT_COMPUTE] = HEED_COMPUTE_I8}};
+        choice.level[OPT_KEY_TYPE] = i / 2 % 3 < 2 ? HEED_I8 : HEED_BF16;
+        choice.level[OPT_VALUE_TYPE] = i / 2 % 3 > 0 ? HEED_I8 : HEED_F32;
+        choice.level[OPT_CAUSAL] = i / 6;
+        snprintf(name, sizeof name, "i8/attention %d", i);
+        choice_bits(pass, name, &choice, i % 3 == 2, exec);
+    }
+}
+
 static void exp2_bits(struct pass *pass) {
     enum { COUNT = 20000 };
     float *x = new_floats(COUNT), *y = new_floats(COUNT);
@@ -315,6 +328,7 @@ static void all_bits(struct pass *pass) {
     all_embedding_bits(pass, &exec);
     all_k_embedding_bits(pass, &exec);
     all_rope_bits(pass, &exec);
+    i8_attention_bits(pass, &exec);
 }
 
 START_TEST(test_bits) {

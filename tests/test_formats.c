@@ -4,6 +4,7 @@
 #include "harness_bounds.h"
 #include "internal.h"
 #include "suites.h"
+#include "types.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,10 +37,26 @@ static double largest(const float *row, const float *scales) {
     return most;
 }
 
+/* How far the query's element d, times its channel's scale, is from what it is as a byte. */
+static double query_byte(const float *query, const float *scales, int64_t d) {
+    double most = 0;
+    for (int64_t i = d / TYPE_BLOCK * TYPE_BLOCK; i < d / TYPE_BLOCK * TYPE_BLOCK + TYPE_BLOCK; i++)
+        most = larger_of(most, fabs((double)query[i] * (double)scales[i]));
+    return byte_error(most);
+}
+
+/* The same of the weight of key j, p[j] times the scale of its value, whose largest is most[j], and the value's integer d. */
+static double weight_byte(const struct format_case *c, const double *p, const double *most, int64_t j, double v) {
+    double largest = 0;
+    for (int64_t i = j / TYPE_BLOCK * TYPE_BLOCK; i < min_i64(c->keys, j / TYPE_BLOCK * TYPE_BLOCK + TYPE_BLOCK); i++)
+        largest = larger_of(largest, p[i] * most[i]);
+    return byte_error(largest) * v / most[j];
+}
+
 /* A rounding of x moves it by at most u |x|, to either side: the mean square of what many do to a sum is at most the sum of their
  * squares.  (It is a third of that where errors are spread evenly; that leaves the room for terms of second order, and for the
  * finite sample.)  The score scale q k: what storing each q[d] and k[d] does, and the D + 10 roundings of harness_bounds.c, each of
- * a partial sum.  In pairs the scaled query is rounded too; keys and values are bf16 as they are. */
+ * a partial sum.  In pairs the scaled query is rounded too, and as integers it becomes bytes; keys and values are as they are. */
 static double score_variance(const struct format_case *c, const struct format *format, const float *scales, int64_t i, int64_t j) {
     const float *q = c->query + i * FORMAT_DIM, *k = c->key + j * FORMAT_DIM;
     const double most_k = largest(k, scales);
@@ -48,7 +65,9 @@ static double score_variance(const struct format_case *c, const struct format *f
         const double of_q = storing(format->query, (double)q[d], 0) * (double)k[d];
         const double scale = (double)scales[d];
         const double of_k = scale * storing(format->key, (double)k[d] / scale, most_k) * (double)q[d];
-        const double of_pair = format->compute != HEED_COMPUTE_F32 ? B * (double)q[d] * (double)k[d] : 0;
+        const double of_pair = rounds_to_bf16(format->compute)      ? B * (double)q[d] * (double)k[d]
+                               : format->compute == HEED_COMPUTE_I8 ? query_byte(q, scales, d) * (double)k[d] / scale
+                                                                    : 0;
         stored += of_q * of_q + of_k * of_k + of_pair * of_pair;
         terms += fabs((double)q[d] * (double)k[d]);
     }
@@ -83,7 +102,9 @@ static double output_variance(const struct format_case *c, const struct format *
     double sum = 0, chunk = 0, total = 0;
     for (int64_t j = 0; j < c->keys; j++) {
         const double v = (double)c->value[j * FORMAT_DIM + d], stored = storing(format->key, v, most[j]);
-        const double of_pair = format->compute != HEED_COMPUTE_F32 ? B * p[j] * v : 0;
+        const double of_pair = rounds_to_bf16(format->compute)      ? B * p[j] * v
+                               : format->compute == HEED_COMPUTE_I8 ? weight_byte(c, p, most, j, v)
+                                                                    : 0;
         chunk += p[j] * v;
         sum += of_pair * of_pair;
         sum += p[j] * p[j] * (variance[j] * (v - o) * (v - o) + stored * stored) + U * U * chunk * chunk;

@@ -342,6 +342,7 @@ Suite *kernels_suite(void) {
     add_row_tests(tests, tables);
     add_type_tests(tests, tables);
     add_block_tests(tests, tables);
+    add_cache_tests(tests, tables);
     add_kv_tests(tests, tables);
     add_pair_tests(tests, tables);
     add_dot_tests(tests, tables);

@@ -37,7 +37,7 @@ static void multiply_query(float *row, int64_t head, const void *context) {
     const struct heed_attention *r = c->request;
     const float *scales = c->scales + head / (r->num_heads / r->num_kv_heads) * r->head_dim;
     for (int64_t d = 0; d < r->head_dim; d++) {
-        const bool is_zero = r->compute != HEED_COMPUTE_F32 && fabsf(row[d]) < 0x1p-126f;
+        const bool is_zero = rounds_to_bf16(r->compute) && fabsf(row[d]) < 0x1p-126f;
         row[d] = is_zero ? 0.0f : row[d] * scales[d];
     }
 }

@@ -27,4 +27,5 @@ INLINE vi dotprod_end(vi acc) { return acc; }
 #include "kernels/i8_product.h"
 
 extern const struct heed_i8_kernels heed_i8_dotprod;
-const struct heed_i8_kernels heed_i8_dotprod = {.requires = HEED_CPU_DOTPROD, .strip_rows = I8_STRIP, .product = i8_product};
+const struct heed_i8_kernels heed_i8_dotprod = {
+    .requires = HEED_CPU_DOTPROD, .strip_rows = I8_STRIP, .product = i8_product, .cache = i8_cache};

@@ -162,6 +162,20 @@ INLINE vi v_set1_word(const int8_t *p) {
     return vdupq_n_u32(word);
 }
 INLINE vi v_add_int(vi a, vi b) { return vaddq_u32(a, b); }
+INLINE vi neon_zip_halves(uint8x16_t a, uint8x16_t b, const int upper) {
+    const uint16x8_t x = vreinterpretq_u16_u8(a), y = vreinterpretq_u16_u8(b);
+    return vreinterpretq_u32_u16(upper ? vzip2q_u16(x, y) : vzip1q_u16(x, y));
+}
+INLINE void v_turn_bytes(vi r[4]) {
+    const uint8x16_t r0 = vreinterpretq_u8_u32(r[0]), r1 = vreinterpretq_u8_u32(r[1]), r2 = vreinterpretq_u8_u32(r[2]),
+                     r3 = vreinterpretq_u8_u32(r[3]);
+    const uint8x16_t low01 = vzip1q_u8(r0, r1), high01 = vzip2q_u8(r0, r1), low23 = vzip1q_u8(r2, r3), high23 = vzip2q_u8(r2, r3);
+    r[0] = neon_zip_halves(low01, low23, 0);
+    r[1] = neon_zip_halves(low01, low23, 1);
+    r[2] = neon_zip_halves(high01, high23, 0);
+    r[3] = neon_zip_halves(high01, high23, 1);
+}
+INLINE void v_in_order(vf x[4]) { (void)x; }
 INLINE vf v_float_of_int(vi x) { return vcvtq_f32_s32(vreinterpretq_s32_u32(x)); }
 /* Two products of 128 * 127 are less than 2^15.  The last step as an instruction, for the reason of v_chain. */
 INLINE vi v_dot_i8(vi acc, vi w, vi x) {

@@ -135,6 +135,14 @@ INLINE vh v_load_half_at(const char *const p[VF_LANES]) {
 INLINE vi v_zero_int(void) { return 0; }
 INLINE vi v_set1_word(const int8_t *p) { return v_load_int((const uint8_t *)p); }
 INLINE vi v_add_int(vi a, vi b) { return a + b; }
+INLINE void v_turn_bytes(vi r[4]) {
+    const vi rows[4] = {r[0], r[1], r[2], r[3]};
+    UNROLL for (int i = 0; i < 4; i++) {
+        r[i] = 0;
+        UNROLL for (int j = 0; j < 4; j++) r[i] |= (rows[j] >> 8 * i & 255) << 8 * j;
+    }
+}
+INLINE void v_in_order(vf x[4]) { (void)x; }
 INLINE vf v_float_of_int(vi x) { return (float)(int32_t)x; }
 INLINE int scalar_byte(vi x, int i) { return (int8_t)(x >> 8 * i & 255); }
 INLINE vi v_dot_i8(vi acc, vi w, vi x) {

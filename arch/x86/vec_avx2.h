@@ -193,6 +193,21 @@ INLINE vi v_set1_word(const int8_t *p) {
     return _mm256_set1_epi32(word);
 }
 INLINE vi v_add_int(vi a, vi b) { return _mm256_add_epi32(a, b); }
+INLINE void v_turn_bytes(vi r[4]) {
+    const vi low01 = _mm256_unpacklo_epi8(r[0], r[1]), high01 = _mm256_unpackhi_epi8(r[0], r[1]);
+    const vi low23 = _mm256_unpacklo_epi8(r[2], r[3]), high23 = _mm256_unpackhi_epi8(r[2], r[3]);
+    r[0] = _mm256_unpacklo_epi16(low01, low23);
+    r[1] = _mm256_unpackhi_epi16(low01, low23);
+    r[2] = _mm256_unpacklo_epi16(high01, high23);
+    r[3] = _mm256_unpackhi_epi16(high01, high23);
+}
+INLINE void v_in_order(vf x[4]) {
+    const vf first = _mm256_permute2f128_ps(x[0], x[1], 0x20), third = _mm256_permute2f128_ps(x[0], x[1], 0x31);
+    x[1] = _mm256_permute2f128_ps(x[2], x[3], 0x20);
+    x[3] = _mm256_permute2f128_ps(x[2], x[3], 0x31);
+    x[0] = first;
+    x[2] = third;
+}
 INLINE vf v_next_piece(vf x) { return _mm256_permute2f128_ps(x, x, 1); }
 INLINE vf v_float_of_int(vi x) { return _mm256_cvtepi32_ps(x); }
 INLINE vi avx2_sum_pairs(vi x) { return _mm256_madd_epi16(x, _mm256_set1_epi16(1)); }

@@ -122,19 +122,20 @@ INLINE void v_transpose_pieces(vf r[VF_PIECE]) {
     r[2] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(1, 0, 1, 0));
     r[3] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
 }
+INLINE void avx512_transpose_quarters(vf *a, vf *b, vf *c, vf *d) {
+    const vf even_ab = _mm512_shuffle_f32x4(*a, *b, _MM_SHUFFLE(2, 0, 2, 0));
+    const vf odd_ab = _mm512_shuffle_f32x4(*a, *b, _MM_SHUFFLE(3, 1, 3, 1));
+    const vf even_cd = _mm512_shuffle_f32x4(*c, *d, _MM_SHUFFLE(2, 0, 2, 0));
+    const vf odd_cd = _mm512_shuffle_f32x4(*c, *d, _MM_SHUFFLE(3, 1, 3, 1));
+    *a = _mm512_shuffle_f32x4(even_ab, even_cd, _MM_SHUFFLE(2, 0, 2, 0));
+    *b = _mm512_shuffle_f32x4(odd_ab, odd_cd, _MM_SHUFFLE(2, 0, 2, 0));
+    *c = _mm512_shuffle_f32x4(even_ab, even_cd, _MM_SHUFFLE(3, 1, 3, 1));
+    *d = _mm512_shuffle_f32x4(odd_ab, odd_cd, _MM_SHUFFLE(3, 1, 3, 1));
+}
 /* 4 x 4 blocks within the 128-bit quarters first, then the quarters as a 4 x 4 matrix of their own. */
 INLINE void v_transpose(vf r[VF_LANES]) {
     UNROLL for (int i = 0; i < VF_LANES; i += VF_PIECE) v_transpose_pieces(r + i);
-    UNROLL for (int i = 0; i < 4; i++) {
-        const vf even01 = _mm512_shuffle_f32x4(r[i], r[i + 4], _MM_SHUFFLE(2, 0, 2, 0));
-        const vf odd01 = _mm512_shuffle_f32x4(r[i], r[i + 4], _MM_SHUFFLE(3, 1, 3, 1));
-        const vf even23 = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], _MM_SHUFFLE(2, 0, 2, 0));
-        const vf odd23 = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], _MM_SHUFFLE(3, 1, 3, 1));
-        r[i] = _mm512_shuffle_f32x4(even01, even23, _MM_SHUFFLE(2, 0, 2, 0));
-        r[i + 4] = _mm512_shuffle_f32x4(odd01, odd23, _MM_SHUFFLE(2, 0, 2, 0));
-        r[i + 8] = _mm512_shuffle_f32x4(even01, even23, _MM_SHUFFLE(3, 1, 3, 1));
-        r[i + 12] = _mm512_shuffle_f32x4(odd01, odd23, _MM_SHUFFLE(3, 1, 3, 1));
-    }
+    UNROLL for (int i = 0; i < 4; i++) avx512_transpose_quarters(&r[i], &r[i + 4], &r[i + 8], &r[i + 12]);
 }
 
 INLINE vh v_load_half(const uint16_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
@@ -226,6 +227,15 @@ INLINE vi v_set1_word(const int8_t *p) {
     return _mm512_set1_epi32(word);
 }
 INLINE vi v_add_int(vi a, vi b) { return _mm512_add_epi32(a, b); }
+INLINE void v_turn_bytes(vi r[4]) {
+    const vi low01 = _mm512_unpacklo_epi8(r[0], r[1]), high01 = _mm512_unpackhi_epi8(r[0], r[1]);
+    const vi low23 = _mm512_unpacklo_epi8(r[2], r[3]), high23 = _mm512_unpackhi_epi8(r[2], r[3]);
+    r[0] = _mm512_unpacklo_epi16(low01, low23);
+    r[1] = _mm512_unpackhi_epi16(low01, low23);
+    r[2] = _mm512_unpacklo_epi16(high01, high23);
+    r[3] = _mm512_unpackhi_epi16(high01, high23);
+}
+INLINE void v_in_order(vf x[4]) { avx512_transpose_quarters(&x[0], &x[1], &x[2], &x[3]); }
 INLINE vf v_next_piece(vf x) { return _mm512_shuffle_f32x4(x, x, _MM_SHUFFLE(0, 3, 2, 1)); }
 INLINE vf v_float_of_int(vi x) { return _mm512_cvtepi32_ps(x); }
 INLINE vi avx512_sum_pairs(vi x) { return _mm512_madd_epi16(x, _mm512_set1_epi16(1)); }

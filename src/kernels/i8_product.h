@@ -345,6 +345,8 @@ static void i8_columns(const struct heed_i8_product *whole) {
     }
 }
 
+#include "kernels/i8_cache.h"
+
 /* Packed, b is read as it lies; else some columns at a time, along k, for prefetchers follow few streams: one row times 4096 x 4096
  * of q8_0 takes 0.65 of the time that windows of all columns through L1 take (Zen 3). */
 static void i8_product(const struct heed_i8_product *product) {

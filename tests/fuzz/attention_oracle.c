@@ -29,7 +29,7 @@ struct row {
     double max, sum_low, sum_high; /* largest score; what the sum of the weights, 1, may be instead */
 };
 
-static bool rounds_factors(const struct row *row) { return row->f->plain.compute != HEED_COMPUTE_F32; }
+static bool rounds_factors(const struct row *row) { return rounds_to_bf16(row->f->plain.compute); }
 
 static double tiny_of(const struct row *row) { return rounds_factors(row) ? TINY_BF16 : TINY; }
 

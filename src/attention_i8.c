@@ -1,0 +1,78 @@
+/* Products with keys and values of a cache of bytes as integers, of few rows or many, straight from where these are. */
+#include <string.h>
+
+#include "attention_block.h"
+#include "internal.h"
+
+static struct heed_i8_block *blocks_at(float *floats) { return (struct heed_i8_block *)(void *)floats; }
+
+void heed_block_round_queries(const struct attention_block *block, int64_t from, int64_t rows) {
+    const struct attention_plan *plan = block->plan;
+    const int64_t head_dim = plan->request->head_dim, blocks = ceil_div(head_dim, TYPE_BLOCK), ld = blocks * TYPE_BLOCK;
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = block->source + i * ld;
+        memset(row + head_dim, 0, (size_t)(ld - head_dim) * sizeof *row);
+        block->kernels->i8_row(row, HEED_F32, blocks, blocks_at(block->query + (from + i) * plan->depth));
+    }
+}
+
+void heed_block_score_i8(const struct attention_block *block, int64_t from, int rows) {
+    const struct attention_chunk *chunk = block->chunk;
+    const struct attention_plan *plan = block->plan;
+    const int width = chunk->key_width;
+    for (int at = chunk->begins[0] / width * width; at < chunk->ends[rows - 1]; at += width)
+        plan->i8->cache(&(struct heed_i8_cache){
+            .rows = rows,
+            .columns = width,
+            .end = (int)plan->request->head_dim,
+            .a = blocks_at(block->query + from * plan->depth),
+            .lda = plan->depth / I8_BLOCK_FLOATS,
+            .pieces = &chunk->keys[at / width],
+            .piece = 1 << 30, /* a panel is one */
+            .ldb = width,
+            .c = chunk->scores + at,
+            .ldc = HEED_CHUNK,
+            .next = at + width < chunk->end ? chunk->keys[at / width + 1] : block->after_keys.data,
+            .fetch_once = plan->fetch_once,
+        });
+}
+
+/* Weights of row i, times scales, of the keys [first, last), in whole blocks; 0 for those that the row does not see. */
+static void round_weights(const struct attention_block *block, int i, int first, int last, struct heed_i8_block *to) {
+    const struct attention_chunk *chunk = block->chunk;
+    const bool any = chunk->begins[i] < chunk->ends[i];
+    const int begin = any ? chunk->begins[i] : last, end = any ? chunk->ends[i] : last;
+    float *weights = chunk->scores + i * HEED_CHUNK;
+    memset(weights + first, 0, (size_t)(begin - first) * sizeof *weights);
+    memset(weights + end, 0, (size_t)(last - end) * sizeof *weights);
+    block->kernels->i8_row(weights + first, HEED_F32, (last - first) / TYPE_BLOCK, to);
+}
+
+void heed_block_weight_i8(const struct attention_block *block, int rows, const void *next) {
+    const struct attention_chunk *chunk = block->chunk;
+    const struct attention_plan *plan = block->plan;
+    const int begin = chunk->begins[0], end = chunk->ends[rows - 1], lda = HEED_CHUNK / TYPE_BLOCK;
+    const int first = begin / TYPE_BLOCK * TYPE_BLOCK, last = (int)round_up(end, TYPE_BLOCK);
+    struct heed_i8_block *weights = blocks_at(block->source);
+    if (begin >= end) {
+        memset(block->chunk_output, 0, (size_t)(rows * plan->output_ld) * sizeof *block->chunk_output);
+        return;
+    }
+    for (int i = 0; i < rows; i++)
+        round_weights(block, i, first, last, weights + i * lda + first / TYPE_BLOCK);
+    plan->i8->cache(&(struct heed_i8_cache){
+        .rows = rows,
+        .columns = (int)plan->output_ld,
+        .begin = begin,
+        .end = end,
+        .a = weights,
+        .lda = lda,
+        .pieces = chunk->values,
+        .piece = chunk->piece_keys,
+        .ldb = chunk->value_ld,
+        .c = block->chunk_output,
+        .ldc = plan->output_ld,
+        .next = next,
+        .fetch_once = plan->fetch_once,
+    });
+}

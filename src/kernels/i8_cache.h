@@ -1,0 +1,154 @@
+/* Rows in bytes times keys or values of a cache of bytes, as integers.  Contract in src/kernels.h, struct heed_i8_cache.
+ *
+ * In a cache a row has one element of many columns, where a step of a sum wants 4 elements of each: 4 rows are turned, which takes
+ * 8 operations for as many columns as 4 vectors have words, and then 4 products for each row of a; as floats the same takes 32
+ * operations and 16 for each row. */
+#ifndef HEED_KERNELS_I8_CACHE_H
+#define HEED_KERNELS_I8_CACHE_H
+
+enum {
+    I8_CACHE_COLUMNS = WORD_BYTES * VF_LANES, /* of a tile: its words are as many vectors as a word has bytes */
+    I8_CACHE_ROWS = FEW_REGISTERS ? 2 : 4,
+    I8_CACHE_AHEAD = 4096, /* bytes: what is fetched into L1, and what into L2 beyond that */
+    I8_CACHE_ACROSS = 256  /* columns that take in a block before the next one, for memory is read best in its order */
+};
+_Static_assert((int)I8_CACHE_ROWS <= (int)I8_ROWS, "rows of a tile are no more than others'");
+
+/* Columns from j on of rows from `row` on; ahead: rows of b after which lines are fetched, 0: nothing is. */
+struct i8_cache_tile {
+    const struct heed_i8_cache *product;
+    int row, j, ahead;
+};
+
+/* Rows from p on, up to `end`, within a piece and a block of a, and what is fetched beside them, 0: nothing. */
+struct i8_cache_rows {
+    const char *b;
+    const int8_t *q;
+    uintptr_t fetch;
+    int p, end;
+};
+
+INLINE struct i8_cache_rows i8_cache_rows_at(const struct i8_cache_tile *tile, const int8_t *q, int p, int end) {
+    const struct heed_i8_cache *product = tile->product;
+    const int number = p >> __builtin_ctz((unsigned)product->piece), first = p & -product->piece;
+    const int in_piece = smaller(product->piece, product->end - first), ahead = p - first + tile->ahead;
+    const bool last = first + in_piece >= product->end, within = ahead < in_piece;
+    const char *piece = (const char *)product->pieces[number] + tile->j;
+    const uintptr_t next = within ? (uintptr_t)piece : (uintptr_t)(last ? product->next : product->pieces[number + 1]);
+    return (struct i8_cache_rows){
+        .b = piece + (p - first) * product->ldb,
+        .q = q,
+        .fetch = tile->ahead && next ? next + (uintptr_t)((within ? ahead : ahead - in_piece) * product->ldb) : 0,
+        .p = p,
+        .end = smaller(end, first + in_piece)};
+}
+
+/* A line of each of 4 rows into L1, and into L2 what lies as far behind it. */
+INLINE void i8_cache_fetch(const struct heed_i8_cache *product, struct i8_cache_rows *rows) {
+    UNROLL for (int u = 0; u < WORD_BYTES; u++) {
+        __builtin_prefetch((const void *)rows->fetch, 0, 3);
+        if (!product->fetch_once)
+            __builtin_prefetch((const void *)(rows->fetch + I8_CACHE_AHEAD), 0, 2);
+        rows->fetch += (uintptr_t)product->ldb;
+    }
+}
+
+/* 4 rows as words; where a has zeros before `begin` and from `end` on, another row's bytes stand for theirs. */
+INLINE void i8_cache_words(const bool whole, const struct heed_i8_cache *product, const struct i8_cache_rows *rows,
+                           vi words[WORD_BYTES]) {
+    UNROLL for (int u = 0; u < WORD_BYTES; u++) {
+        const int row = whole ? u : larger(product->begin - rows->p, smaller(u, product->end - 1 - rows->p));
+        words[u] = v_load_int((const uint8_t *)rows->b + row * product->ldb);
+    }
+    v_turn_bytes(words);
+    UNROLL for (int u = 0; u < WORD_BYTES; u++) words[u] = I8_RAISE(words[u]);
+}
+
+/* The sums of a tile take in these rows. */
+INLINE void i8_cache_sum(const int rows, const bool whole, const struct i8_cache_tile *tile, struct i8_cache_rows at,
+                         vi sums[][WORD_BYTES]) {
+    const struct heed_i8_cache *product = tile->product;
+    const int64_t row_bytes = product->lda * (int64_t)sizeof *product->a;
+    NO_UNROLL for (; at.p < at.end; at.p += WORD_BYTES) {
+        vi words[WORD_BYTES];
+        if (at.fetch)
+            i8_cache_fetch(product, &at);
+        i8_cache_words(whole, product, &at, words);
+        UNROLL for (int i = 0; i < rows; i++) {
+            const vi x = v_set1_word(at.q + i * row_bytes);
+            UNROLL for (int v = 0; v < WORD_BYTES; v++) sums[i][v] = I8_DOT(sums[i][v], words[v], x);
+        }
+        at.b += WORD_BYTES * product->ldb;
+        at.q += WORD_BYTES;
+    }
+}
+
+/* The chains of a tile take in rows [p, end) of b, which are all of a block of a, or of what it has. */
+INLINE void i8_cache_block(const int rows, const bool whole, const struct i8_cache_tile *tile, int p, int end, float *chain) {
+    const struct heed_i8_cache *product = tile->product;
+    const struct heed_i8_block *a = product->a + tile->row * product->lda + p / TYPE_BLOCK;
+    vi sums[I8_CACHE_ROWS][WORD_BYTES];
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < WORD_BYTES; v++) sums[i][v] =
+        i8_start(HEED_Q8_0, a + i * product->lda);
+    NO_UNROLL while (p < end) {
+        const struct i8_cache_rows at = i8_cache_rows_at(tile, a->q + p % TYPE_BLOCK, p, end);
+        i8_cache_sum(rows, whole, tile, at, sums);
+        p = at.end;
+    }
+    PIN(chain); /* else gcc keeps chains in registers, and sums on the stack */
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < WORD_BYTES; v++) {
+        float *const to = chain + i * I8_CACHE_COLUMNS + v * VF_LANES;
+        v_store(to, v_fma(v_float_of_int(sums[i][v]), v_set1(a[i * product->lda].scale), v_load(to)));
+    }
+}
+
+/* Tiles side by side, from column `first` on. */
+INLINE void i8_cache_across(const int rows, struct i8_cache_tile *tile, int first, int columns) {
+    const struct heed_i8_cache *product = tile->product;
+    float chains[I8_CACHE_ROWS * I8_CACHE_ACROSS] __attribute__((aligned(64)));
+    memset(chains, 0, (size_t)(rows * round_up(columns, I8_CACHE_COLUMNS)) * sizeof *chains);
+    for (int p = product->begin / WORD_BYTES * WORD_BYTES, end; p < product->end; p = end) {
+        end = smaller(product->end, p / TYPE_BLOCK * TYPE_BLOCK + TYPE_BLOCK);
+        for (int j = 0; j < columns; j += I8_CACHE_COLUMNS) {
+            tile->j = first + j;
+            if (p >= product->begin && end % WORD_BYTES == 0)
+                i8_cache_block(rows, true, tile, p, end, chains + rows * j);
+            else
+                i8_cache_block(rows, false, tile, p, end, chains + rows * j);
+        }
+    }
+    for (int j = 0; j < columns; j += I8_CACHE_COLUMNS)
+        UNROLL for (int i = 0; i < rows; i++) {
+            float *const c = product->c + (tile->row + i) * product->ldc + first + j, *const chain =
+                                                                                          chains + rows * j + i * I8_CACHE_COLUMNS;
+            vf x[WORD_BYTES];
+            UNROLL for (int v = 0; v < WORD_BYTES; v++) x[v] = v_load(chain + v * VF_LANES);
+            v_in_order(x);
+            UNROLL for (int v = 0; v < WORD_BYTES; v++) if (j + v * VF_LANES < columns) v_store(c + v * VF_LANES, x[v]);
+        }
+}
+
+#define I8_CACHE_SHAPE(rows)                                                                                                       \
+    NOINLINE void i8_cache_##rows(struct i8_cache_tile *tile, int first, int columns) {                                            \
+        i8_cache_across(rows <= I8_CACHE_ROWS ? rows : 1, tile, first, columns);                                                   \
+    }
+I8_CACHE_SHAPE(1)
+I8_CACHE_SHAPE(2)
+I8_CACHE_SHAPE(3)
+I8_CACHE_SHAPE(4)
+
+/* The first rows fetch. */
+static void i8_cache(const struct heed_i8_cache *product) {
+    static void (*const shapes[I8_ROWS])(struct i8_cache_tile * tile, int first, int columns) = I8_NAMES(i8_cache);
+    struct i8_cache_tile tile = {.product = product};
+    for (int first = 0; first < product->columns; first += I8_CACHE_ACROSS) {
+        tile.ahead = larger(1, I8_CACHE_AHEAD / (int)product->ldb);
+        for (int rows = tile.row = 0; tile.row < product->rows; tile.row += rows) {
+            rows = i8_part(product->rows - tile.row, I8_CACHE_ROWS);
+            shapes[rows - 1](&tile, first, smaller(I8_CACHE_ACROSS, product->columns - first));
+            tile.ahead = 0;
+        }
+    }
+}
+
+#endif
