@@ -78,7 +78,7 @@ START_TEST(test_api_attention_sizes) {
     REFUSED_FROM(legal_attention, r.value_dim = INT64_MAX, "value_dim", "9223372036854775807");
     REFUSED_FROM(legal_attention, r.scale = NAN, "scale", "nan");
     REFUSED_FROM(legal_attention, r.scale = -INFINITY, "scale", "-inf");
-    REFUSED_FROM(legal_attention, r.compute = (enum heed_compute)3, "compute", "3");
+    REFUSED_FROM(legal_attention, r.compute = (enum heed_compute)4, "compute", "4");
     REFUSED_FROM(legal_attention, memset(&r.compute, 0xff, sizeof r.compute), "compute", "-1");
     REFUSED_FROM(legal_attention, r.alignment = (enum heed_alignment)3, "alignment", "3");
     REFUSED_FROM(legal_attention, memset(&r.alignment, 0xff, sizeof r.alignment), "alignment", "-1");

@@ -33,7 +33,7 @@ START_TEST(test_api_merge_fields) {
     REFUSED(merge, r.value_dim = INT64_MAX, "value_dim", "9223372036854775807");
     REFUSED(merge, r.parts = -1, "parts", "-1");
     REFUSED(merge, r.part = NULL, "part", "2");
-    REFUSED(merge, r.compute = (enum heed_compute)3, "compute", "3");
+    REFUSED(merge, r.compute = (enum heed_compute)4, "compute", "4");
     REFUSED(merge, parts[1].chunks = -1, "part[1].chunks", "-1");
     REFUSED(merge, parts[1].chunks = INT64_MAX, "part[1].output", "too large");
     REFUSED(merge, parts[0].chunks = INT64_MAX / 6 + 1, "part[0].output", "too large");

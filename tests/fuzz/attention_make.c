@@ -381,6 +381,6 @@ void make_attention(struct input *in, struct attention_fuzz *f) {
         make_cache(in, f);
     make_types(in, f);
     f->request.compute = f->plain.compute =
-        (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
+        (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_I8, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX);
     take_how(in, &f->how);
 }

@@ -5,6 +5,7 @@
  * u = 2^-24, gamma(n) = n u / (1 - n u), and an underflow is off by TINY, as there. */
 #include "fuzz.h"
 #include "roundings.h"
+#include "types.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,6 +36,14 @@ static double tiny_of(const struct row *row) { return rounds_factors(row) ? TINY
 
 static double factors_error(const struct row *row) { return rounds_factors(row) ? 2 * B + B * B : 0; }
 
+/* Whether queries, or weights, become bytes for keys, or values. */
+static bool meets_bytes(const struct row *row, const struct heed_input *view) {
+    const struct heed_attention *request = &row->f->request;
+    const bool keys = view == &row->f->plain.key;
+    return request->compute == HEED_COMPUTE_I8 && request->cache &&
+           (keys ? request->cache->key_type : request->cache->value_type) == HEED_I8;
+}
+
 static const float *row_of(const struct heed_input *view, bool packed, int64_t b, int64_t h, int64_t token) {
     const float *row = view->data;
     row += b > 0 && !packed ? b * view->batch_stride : 0;
@@ -48,14 +57,26 @@ static double product_error(const struct row *row, int64_t j, double *terms) {
     const struct ref_sequence s = ref_sequence_of(a, row->b);
     const float *query = row_of(&a->query, a->query_starts, row->b, row->h, s.first_query + row->i);
     const float *key = row_of(&a->key, a->key_starts, row->b, row->h / (a->num_heads / a->num_kv_heads), s.first_key + j);
+    const struct heed_kv_cache *cache = row->f->request.cache;
+    const float *channels = cache && cache->key_channel_scales
+                                ? cache->key_channel_scales + row->h / (a->num_heads / a->num_kv_heads) * a->head_dim
+                                : NULL;
     const double factors = factors_error(row);
-    double sum = 0, tiny = tiny_of(row);
+    double sum = 0, tiny = tiny_of(row), largest = 0, keys = 0, bytes = 0;
     for (int64_t d = 0; d < a->head_dim; d++) {
         sum += fabs((double)query[d] * (double)key[d]);
+        const double channel = channels ? (double)channels[d] : 1;
+        largest = fmax(largest, fabs((double)query[d] * ref_scale(a) * channel));
+        keys += fabs((double)key[d] / channel);
+        if ((d + 1) % TYPE_BLOCK == 0 || d + 1 == a->head_dim) {
+            bytes += byte_error(largest) * keys;
+            largest = keys = 0;
+        }
         tiny += (1 + fabs((double)key[d]) + fabs((double)query[d] * ref_scale(a))) * tiny_of(row);
     }
     *terms = sum * fabs(ref_scale(a));
-    return (gamma_of(a->head_dim + 6) * (1 + factors) + factors) * *terms + 2 * tiny;
+    const double rounded = meets_bytes(row, &a->key) ? (1 + gamma_of(a->head_dim + 6)) * bytes : 0;
+    return (gamma_of(a->head_dim + 6) * (1 + factors) + factors) * *terms + 2 * tiny + rounded;
 }
 
 static int64_t bucket_offset(const struct heed_relative *relative, int64_t ahead) {
@@ -171,26 +192,60 @@ static double rounding_error(enum heed_type type, double x) {
     return type == HEED_BF16 ? fabs(x) * 0x1p-8 + 0x1p-134 : fabs(x) * 0x1p-11 + 0x1p-25;
 }
 
+static const float *value_of(const struct row *row, int64_t j) {
+    const struct heed_attention *a = &row->f->plain;
+    return row_of(&a->value, a->key_starts, row->b, row->h / (a->num_heads / a->num_kv_heads),
+                  ref_sequence_of(a, row->b).first_key + j);
+}
+
+/* A value's scale: its largest element is 127 of them. */
+static double scale_of(const struct row *row, int64_t j) {
+    double largest = 0;
+    for (int64_t d = 0; d < row->f->plain.value_dim; d++)
+        largest = fmax(largest, fabs((double)value_of(row, j)[d]));
+    return fmax(largest / 127, 0x1p-126);
+}
+
+/* What weights times scales, as bytes with a scale for each TYPE_BLOCK of them, do to output d. */
+static double bytes_error(const struct row *row, const double *scales, int64_t keys, int64_t d) {
+    double error = 0;
+    for (int64_t from = 0; from < keys; from += TYPE_BLOCK) {
+        const int64_t to = from + TYPE_BLOCK < keys ? from + TYPE_BLOCK : keys;
+        double largest = 0, integers = 0;
+        for (int64_t j = from; j < to; j++) {
+            if (row->high[j] < 0)
+                continue;
+            largest = fmax(largest, (row->p[j] + weight_error(row, j)) * scales[j]);
+            integers += fabs((double)value_of(row, j)[d]) / scales[j];
+        }
+        error += byte_error(largest) * integers;
+    }
+    return error;
+}
+
 /* Sums: 256 fmas in a chunk, or 20 additions; two operations for each chunk; then 1 / sum and the product. */
 static void check_output(const struct row *row) {
     const struct heed_attention *a = &row->f->plain;
     const struct ref_sequence s = ref_sequence_of(a, row->b);
     const double factors = factors_error(row);
     const double gamma = gamma_of((row->columns < 256 ? row->columns : 256) + 30 + 2 * row->chunks) * (1 + factors) + factors;
+    double *scales = new_array(s.keys + 1);
+    for (int64_t j = 0; j < s.keys; j++)
+        scales[j] = scale_of(row, j);
     for (int64_t d = 0; d < a->value_dim; d++) {
         double bound = (double)(128 * row->columns + 4 * row->chunks + 4) * tiny_of(row); /* 127: of a byte */
         for (int64_t j = 0; j < s.keys; j++) {
             if (row->high[j] < 0)
                 continue;
-            const float *value =
-                row_of(&a->value, a->key_starts, row->b, row->h / (a->num_heads / a->num_kv_heads), s.first_key + j);
-            const double off = weight_error(row, j), v = fabs((double)value[d]);
+            const double off = weight_error(row, j), v = fabs((double)value_of(row, j)[d]);
             bound += v > 0 ? (off + gamma * (row->p[j] + off)) * v : 0;
         }
+        bound += meets_bytes(row, &a->value) ? bytes_error(row, scales, s.keys, d) : 0;
         bound += rounding_error(a->output.type, fabs(row->output[d]) + bound);
         if (a->output.type != HEED_F16 || fabs(row->output[d]) + bound < F16_MOST)
             must_be_near(row, "output", d, output_of(row, d), row->output[d], bound);
     }
+    free(scales);
 }
 
 static double stored_weight_error(const struct row *row, int64_t j) {
