@@ -85,8 +85,8 @@ std::unique_ptr<AttentionWork> work_in(heed_compute compute, const Shape &shape,
     return work;
 }
 
-/* Against the same stored as floats, or bytes against bf16; in pairs against those, and bf16 in pairs against bf16 in f32. Decoding
- * takes layers in turn that exceed the caches, for there half of the bytes count. */
+/* Against the same stored as floats, or bytes, as integers too, against bf16; in pairs against those, and bf16 in pairs against
+ * bf16 in f32. Decoding takes layers in turn that exceed the caches, for there half of the bytes count. */
 void add_type(const Shape &shape, Storage::Kind kind, heed_type type, bool brief, const std::string &isa,
               heed_compute compute = HEED_COMPUTE_F32) {
     const auto storage_of = [&](heed_type stored) {
@@ -98,7 +98,7 @@ void add_type(const Shape &shape, Storage::Kind kind, heed_type type, bool brief
     const char *const option = kind == Storage::linear ? "linear" : kind == Storage::tokens ? "tokens" : "";
     Request request = request_of("attention", shape, option, type);
     request.working_set = static_cast<double>(storage.layers) * touched_bytes(shape, type);
-    request.dtype += compute == HEED_COMPUTE_BF16 ? "_pairs" : "";
+    request.dtype += compute == HEED_COMPUTE_BF16 ? "_pairs" : compute == HEED_COMPUTE_I8 ? "_i8" : "";
     request.make = [=] { return work_in(compute, shape, storage); };
     request.make_plain = [=] { return work_in(type == HEED_I8 ? compute : HEED_COMPUTE_F32, shape, plain); };
     add(request, isa, 1);
@@ -121,7 +121,8 @@ void add_types(const Shape &shape, bool brief, const std::string &isa) {
             add_type(shape, Storage::linear, type, brief, isa);
     }
     if (shape.queries == 1)
-        add_type(shape, Storage::linear, HEED_I8, brief, isa);
+        for (heed_compute compute : {HEED_COMPUTE_F32, HEED_COMPUTE_I8})
+            add_type(shape, Storage::linear, HEED_I8, brief, isa, compute);
 }
 
 /* Decoding in pairs, from what products take as it is. */

@@ -243,8 +243,11 @@ enum heed_compute {
     /* Of heed_gemm, heed_linear and the projections of heed_attention_layer, with weights in blocks: each 32 elements of a row of a
      * are rounded to integers of 8 bits times one scale, max|a| / 127, as heed_convert does it with a row to HEED_I8, and sums of
      * products of integers under one scale, 32 or of HEED_Q6_K 16, are exact.  What ggml does with such weights, but that it rounds
-     * the scales of a to f16, or with K formats has one scale for 256 elements.  Where there is AMX, the first such call asks Linux
-     * for it too. */
+     * the scales of a to f16, or with K formats has one scale for 256 elements.
+     * Of attention, with keys or values of a cache that are HEED_I8: queries, or weights times the scales of values, are rounded
+     * so, which costs about as much accuracy as the bytes of the cache do (tests/README.md); other keys and values are multiplied
+     * as in HEED_COMPUTE_F32.  Decoding is quicker so, and prefill somewhat, where there is an instruction for such products (VNNI,
+     * sdot), and a fifth slower by AVX2 alone. Where there is AMX, the first such call asks Linux for it too. */
     HEED_COMPUTE_I8
 };
 
@@ -271,8 +274,8 @@ struct heed_attention {
     int64_t value_dim; /* width of value and output, at least 1 */
     float scale;       /* 0: 1/sqrt(head_dim); finite */
 
-    /* BF16, BF16_AMX: of both products of a score and of an output: scaled queries, keys, weights and values.  What becomes of a
-     * score, the sum of the weights, lse and weights on request are not rounded so. */
+    /* BF16, BF16_AMX: of both products of a score and of an output: scaled queries, keys, weights and values.  I8: of those that
+     * meet bytes.  What becomes of a score, the sum of the weights, lse and weights on request are not rounded so. */
     enum heed_compute compute;
 
     /* What a query may see: all that every one of these allows. */
@@ -625,13 +628,14 @@ struct heed_head_norm {
  *
  * with the bits of heed_linear, heed_rms_norm, heed_rope, heed_kv_append, heed_attention and heed_linear one after another, and
  * floats between them.  norm is there where head_norm has gains.
- * `attention` has the sizes, the options, and compute for all products, HEED_COMPUTE_I8 for those with weights alone.  Its query,
- * key, value and output are the layer's own, and without a cache key_tokens and key_starts too: each sequence attends to itself.
- * With a cache, keys and values are appended at positions first, and seen then: key_tokens, key_lengths and offsets count them, so
- * that key_tokens is positions[b] + query_tokens or, where sequences differ, the largest of these, with key_lengths for each; and a
- * causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets, as in heed_attention.  What else it can hand out must be NULL. Rows are
- * all tokens of a sequence after those of the one before, batch * query_tokens; or query_tokens with query_starts, which then begin
- * at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from all of them. */
+ * `attention` has the sizes, the options, and compute for all products, HEED_COMPUTE_I8 for those with weights and with bytes of
+ * the cache.  Its query, key, value and output are the layer's own, and without a cache key_tokens and key_starts too: each
+ * sequence attends to itself. With a cache, keys and values are appended at positions first, and seen then: key_tokens, key_lengths
+ * and offsets count them, so that key_tokens is positions[b] + query_tokens or, where sequences differ, the largest of these, with
+ * key_lengths for each; and a causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets, as in heed_attention.  What else it can hand
+ * out must be NULL. Rows are all tokens of a sequence after those of the one before, batch * query_tokens; or query_tokens with
+ * query_starts, which then begin at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from
+ * all of them. */
 struct heed_attention_layer {
     struct heed_attention attention;
     const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */
