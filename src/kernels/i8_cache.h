@@ -44,12 +44,12 @@ INLINE struct i8_cache_rows i8_cache_rows_at(const struct i8_cache_tile *tile, c
 }
 
 /* A line of each of 4 rows into L1, and into L2 what lies as far behind it. */
-INLINE void i8_cache_fetch(const struct heed_i8_cache *product, struct i8_cache_rows *rows) {
+INLINE void i8_cache_fetch(const bool once, int64_t ldb, uintptr_t at) {
     UNROLL for (int u = 0; u < WORD_BYTES; u++) {
-        __builtin_prefetch((const void *)rows->fetch, 0, 3);
-        if (!product->fetch_once)
-            __builtin_prefetch((const void *)(rows->fetch + I8_CACHE_AHEAD), 0, 2);
-        rows->fetch += (uintptr_t)product->ldb;
+        const char *line = (const char *)(at + (uintptr_t)(u * ldb));
+        __builtin_prefetch(line, 0, 3);
+        if (!once)
+            __builtin_prefetch(line + I8_CACHE_AHEAD, 0, 2);
     }
 }
 
@@ -65,20 +65,21 @@ INLINE void i8_cache_words(const bool whole, const struct heed_i8_cache *product
 }
 
 /* The sums of a tile take in these rows. */
-INLINE void i8_cache_sum(const int rows, const bool whole, const struct i8_cache_tile *tile, struct i8_cache_rows at,
-                         vi sums[][WORD_BYTES]) {
-    const struct heed_i8_cache *product = tile->product;
-    const int64_t row_bytes = product->lda * (int64_t)sizeof *product->a;
+INLINE void i8_cache_sum(const int rows, const bool whole, const bool once, const struct heed_i8_cache *product,
+                         struct i8_cache_rows at, vi sums[][WORD_BYTES]) {
+    const int64_t row_bytes = product->lda * (int64_t)sizeof *product->a, ldb = product->ldb;
     NO_UNROLL for (; at.p < at.end; at.p += WORD_BYTES) {
         vi words[WORD_BYTES];
-        if (at.fetch)
-            i8_cache_fetch(product, &at);
+        if (at.fetch) {
+            i8_cache_fetch(once, ldb, at.fetch);
+            at.fetch += (uintptr_t)(WORD_BYTES * ldb);
+        }
         i8_cache_words(whole, product, &at, words);
         UNROLL for (int i = 0; i < rows; i++) {
             const vi x = v_set1_word(at.q + i * row_bytes);
             UNROLL for (int v = 0; v < WORD_BYTES; v++) sums[i][v] = I8_DOT(sums[i][v], words[v], x);
         }
-        at.b += WORD_BYTES * product->ldb;
+        at.b += WORD_BYTES * ldb;
         at.q += WORD_BYTES;
     }
 }
@@ -92,7 +93,10 @@ INLINE void i8_cache_block(const int rows, const bool whole, const struct i8_cac
         i8_start(HEED_Q8_0, a + i * product->lda);
     NO_UNROLL while (p < end) {
         const struct i8_cache_rows at = i8_cache_rows_at(tile, a->q + p % TYPE_BLOCK, p, end);
-        i8_cache_sum(rows, whole, tile, at, sums);
+        if (I8_ONCE && product->fetch_once)
+            i8_cache_sum(rows, whole, I8_ONCE, product, at, sums);
+        else
+            i8_cache_sum(rows, whole, false, product, at, sums);
         p = at.end;
     }
     PIN(chain); /* else gcc keeps chains in registers, and sums on the stack */
