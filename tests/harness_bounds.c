@@ -68,7 +68,7 @@ static struct bound bound_raw(const struct row *row, int64_t j) {
     for (int64_t d = 0; d < r->head_dim; d++) {
         const double channel = channels ? (double)channels[d] : 1, q = (double)query[d] * channel, k = (double)key[d] / channel;
         terms += fabs(q * k * ref_scale(r));
-        largest = fmax(largest, fabs(q * ref_scale(r)));
+        largest = larger_of(largest, fabs(q * ref_scale(r)));
         keys += fabs(k);
         if ((d + 1) % TYPE_BLOCK == 0 || d + 1 == r->head_dim) {
             bytes += byte_error(largest) * keys;
@@ -156,7 +156,7 @@ static bool has_weight(const struct row *row, int64_t j) {
 static double scale_of(const float *value, int64_t n) {
     double largest = 0;
     for (int64_t d = 0; d < n; d++)
-        largest = fmax(largest, fabs((double)value[d]));
+        largest = larger_of(largest, fabs((double)value[d]));
     return fmax(largest / 127, 0x1p-126);
 }
 

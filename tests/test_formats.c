@@ -26,9 +26,6 @@ static double storing(enum heed_type type, double x, double most) {
     }
 }
 
-/* By comparison, for gcc 12 for AArch64 breaks down on a loop of fmax. */
-static double larger_of(double a, double b) { return a > b ? a : b; }
-
 /* Divided by the scales of channels. */
 static double largest(const float *row, const float *scales) {
     double most = 0;

@@ -66,7 +66,7 @@ static double product_error(const struct row *row, int64_t j, double *terms) {
     for (int64_t d = 0; d < a->head_dim; d++) {
         sum += fabs((double)query[d] * (double)key[d]);
         const double channel = channels ? (double)channels[d] : 1;
-        largest = fmax(largest, fabs((double)query[d] * ref_scale(a) * channel));
+        largest = larger_of(largest, fabs((double)query[d] * ref_scale(a) * channel));
         keys += fabs((double)key[d] / channel);
         if ((d + 1) % TYPE_BLOCK == 0 || d + 1 == a->head_dim) {
             bytes += byte_error(largest) * keys;
@@ -202,7 +202,7 @@ static const float *value_of(const struct row *row, int64_t j) {
 static double scale_of(const struct row *row, int64_t j) {
     double largest = 0;
     for (int64_t d = 0; d < row->f->plain.value_dim; d++)
-        largest = fmax(largest, fabs((double)value_of(row, j)[d]));
+        largest = larger_of(largest, fabs((double)value_of(row, j)[d]));
     return fmax(largest / 127, 0x1p-126);
 }
 
@@ -215,7 +215,7 @@ static double bytes_error(const struct row *row, const double *scales, int64_t k
         for (int64_t j = from; j < to; j++) {
             if (row->high[j] < 0)
                 continue;
-            largest = fmax(largest, (row->p[j] + weight_error(row, j)) * scales[j]);
+            largest = larger_of(largest, (row->p[j] + weight_error(row, j)) * scales[j]);
             integers += fabs((double)value_of(row, j)[d]) / scales[j];
         }
         error += byte_error(largest) * integers;
