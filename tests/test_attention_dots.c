@@ -1,6 +1,6 @@
 /* Attention in HEED_COMPUTE_BF16_AMX, bit for bit against plain loops of the sums that src/arithmetic.md has: scores, and each
  * chunk's outputs.  The other suites know only that all tables agree, and how far they may be from the double oracle. */
-#include "harness.h"
+#include "plain_attention.h"
 #include "suites.h"
 
 #include "cpu.h"
@@ -13,12 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WIDTH = 70 };
-
 struct dots_case {
-    struct heed_attention request;
-    float *query, *key, *value, *rounded_key, *rounded_value, *scores, *outputs, *max, *sum, *slopes;
-    int64_t chunks;
+    struct plain_attention plain;
+    const struct heed_kernels *table;
+    float *key, *value, *rounded_key, *rounded_value;
 };
 
 /* x as bf16; below 2^-126 it is 0. */
@@ -47,24 +45,9 @@ static bool denormals_become_zeros(void) {
 }
 
 static struct dots_case new_case(struct rng *rng) {
-    struct dots_case c = {.request = {.batch = 1,
-                                      .num_kv_heads = rng_range(rng, 1, 2),
-                                      .query_tokens = rng_range(rng, 1, 40),
-                                      .key_tokens = rng_range(rng, 1, 400),
-                                      .head_dim = rng_range(rng, 1, MOST_WIDTH),
-                                      .value_dim = rng_range(rng, 1, MOST_WIDTH),
-                                      .compute = HEED_COMPUTE_BF16_AMX,
-                                      .causal = rng_range(rng, 0, 2),
-                                      .alignment = HEED_ALIGN_BOTTOM_RIGHT,
-                                      .scale = 0.3f}};
-    struct heed_attention *r = &c.request;
-    r->num_heads = r->num_kv_heads * rng_range(rng, 1, 2);
-    r->window = (struct heed_window){rng_range(rng, 0, 1), 0, -1};
-    r->window.left = r->window.on ? rng_range(rng, 0, 300) : 0;
-    r->window.right = r->window.on ? -1 : 0;
-    c.chunks = ceil_div(r->key_tokens, HEED_CHUNK);
-    const int64_t rows = r->num_heads * r->query_tokens, keys = r->num_kv_heads * r->key_tokens;
-    c.query = new_filled(rng, FILL_NORMAL, rows * r->head_dim);
+    struct dots_case c = {.plain = plain_attention_new(rng, HEED_COMPUTE_BF16_AMX)};
+    struct heed_attention *r = &c.plain.request;
+    const int64_t keys = r->num_kv_heads * r->key_tokens;
     const enum fill small = denormals_become_zeros() ? FILL_DENORMAL : FILL_NORMAL;
     c.key = new_filled(rng, rng_range(rng, 0, 3) ? FILL_NORMAL : small, keys * r->head_dim);
     c.value = new_filled(rng, FILL_NORMAL, keys * r->value_dim);
@@ -72,29 +55,16 @@ static struct dots_case new_case(struct rng *rng) {
         c.value[rng_range(rng, 0, keys * r->value_dim - 1)] = rng_range(rng, 0, 1) ? __builtin_nanf("") : 3.4e38f;
     c.rounded_key = new_rounded(c.key, keys * r->head_dim);
     c.rounded_value = new_rounded(c.value, keys * r->value_dim);
-    c.scores = new_floats(rows * r->key_tokens);
-    c.outputs = new_floats(rows * c.chunks * r->value_dim);
-    c.max = new_floats(rows * c.chunks);
-    c.sum = new_floats(rows * c.chunks);
-    c.slopes =
-        calloc((size_t)r->num_heads, sizeof *c.slopes); /* terms, so that scores are natural ones: they are sums as they are */
-    r->query = (struct heed_input){c.query, 0, r->query_tokens * r->head_dim, r->head_dim, HEED_F32};
     r->key = (struct heed_input){c.key, 0, r->key_tokens * r->head_dim, r->head_dim, HEED_F32};
     r->value = (struct heed_input){c.value, 0, r->key_tokens * r->value_dim, r->value_dim, HEED_F32};
-    r->scores = (struct heed_output){c.scores, 0, r->query_tokens * r->key_tokens, r->key_tokens, HEED_F32};
-    r->states.output =
-        (struct heed_output){c.outputs, 0, r->query_tokens * c.chunks * r->value_dim, c.chunks * r->value_dim, HEED_F32};
-    r->states.max = (struct heed_output){c.max, 0, r->query_tokens * c.chunks, c.chunks, HEED_F32};
-    r->states.sum = (struct heed_output){c.sum, 0, r->query_tokens * c.chunks, c.chunks, HEED_F32};
-    r->alibi_slopes = c.slopes;
     return c;
 }
 
 static void free_case(struct dots_case *c) {
-    float *const all[] = {c->query,  c->key,     c->value, c->rounded_key, c->rounded_value,
-                          c->scores, c->outputs, c->max,   c->sum,         c->slopes};
+    float *const all[] = {c->key, c->value, c->rounded_key, c->rounded_value};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
+    plain_attention_free(&c->plain);
 }
 
 /* Of x[i] and y[i] for i < n, 32 at a time: those at even places and at odd ones apart. */
@@ -109,83 +79,50 @@ static float dot(const float *x, const float *y, int64_t n) {
     return sum;
 }
 
-/* Keys [*begin, *end) are what a query sees. */
-static void find_range(const struct heed_attention *r, int64_t token, int64_t *begin, int64_t *end) {
-    const int64_t position = token + r->key_tokens - r->query_tokens;
-    *begin = r->window.on && position - r->window.left > 0 ? position - r->window.left : 0;
-    *end = r->causal && position + 1 < r->key_tokens ? position + 1 : r->key_tokens;
-    *end = *end > *begin ? *end : *begin;
-}
-
-/* Its scores; z becomes the softmax's weights, as bf16. */
-static void check_scores(const struct dots_case *c, const struct heed_kernels *table, int64_t row, int64_t begin, int64_t end,
-                         float *z) {
-    const struct heed_attention *r = &c->request;
-    const int64_t kv_head = row / r->query_tokens * r->num_kv_heads / r->num_heads;
-    const float *got = c->scores + row * r->key_tokens, log2e = 0x1.715476p+0f;
-    float query[MOST_WIDTH], max = -INFINITY;
-    for (int64_t d = 0; d < r->head_dim; d++)
-        query[d] = c->query[row * r->head_dim + d] * 0.3f;
+/* Scores; z[j] becomes the weight of key begin + j, as bf16. */
+static void check_scores(const struct dots_case *c, const struct plain_chunk *chunk, float *z) {
+    const struct heed_attention *r = &c->plain.request;
+    const float *got = c->plain.scores + chunk->row * r->key_tokens,
+                *keys = c->rounded_key + plain_first_key(&c->plain, chunk->row) * r->head_dim;
+    const int64_t n = chunk->end - chunk->begin;
+    float query[PLAIN_MOST_WIDTH];
+    plain_query(&c->plain, chunk->row, query);
     round_all(query, r->head_dim);
-    for (int64_t j = begin; j < end; j++) {
-        const float score = dot(query, c->rounded_key + (kv_head * r->key_tokens + j) * r->head_dim, r->head_dim) + 0.0f;
-        must(compare(SAME_BITS, got + j, &score, 1, 1));
-        z[j - begin] = score * log2e;
-        max = fmaxf(max, z[j - begin]);
+    for (int64_t j = 0; j < n; j++) {
+        z[j] = dot(query, keys + (chunk->begin + j) * r->head_dim, r->head_dim) + 0.0f;
+        must(compare(SAME_BITS, got + chunk->begin + j, z + j, 1, 1));
     }
-    for (int64_t j = 0; j < end - begin; j++)
-        z[j] -= max;
-    table->exp2(z, end - begin, z);
-    round_all(z, end - begin);
+    plain_weights(c->table, z, n);
+    round_all(z, n);
 }
 
-/* One chunk of a row: its keys [begin, end), of which there are some. */
-static void check_chunk(const struct dots_case *c, const struct heed_kernels *table, int64_t row, int64_t chunk, int64_t begin,
-                        int64_t end) {
-    const struct heed_attention *r = &c->request;
-    const int64_t start = chunk * HEED_CHUNK, kv_head = row / r->query_tokens * r->num_kv_heads / r->num_heads, n = r->value_dim;
-    const float *value = c->rounded_value + (kv_head * r->key_tokens + start) * n;
-    float z[HEED_CHUNK] = {0}, want[MOST_WIDTH];
-    check_scores(c, table, row, begin, end, z + begin - start);
+static void check_chunk(const void *context, const struct plain_chunk *chunk) {
+    const struct dots_case *c = context;
+    const int64_t start = chunk->chunk * HEED_CHUNK, n = c->plain.request.value_dim;
+    const float *value = c->rounded_value + (plain_first_key(&c->plain, chunk->row) + start) * n;
+    float z[HEED_CHUNK] = {0}, want[PLAIN_MOST_WIDTH];
+    check_scores(c, chunk, z + chunk->begin - start);
     for (int64_t d = 0; d < n; d++) {
         float column[HEED_CHUNK] = {0};
-        for (int64_t j = begin - start; j < end - start; j++)
+        for (int64_t j = chunk->begin - start; j < chunk->end - start; j++)
             column[j] = value[j * n + d];
-        want[d] = dot(z, column, end - start) + 0.0f;
+        want[d] = dot(z, column, chunk->end - start) + 0.0f;
         want[d] = isnan(want[d]) ? __builtin_nanf("") : want[d];
     }
-    must(compare(SAME_BITS, c->outputs + (row * c->chunks + chunk) * n, want, 1, n));
-}
-
-static void check_case(const struct dots_case *c, const struct heed_kernels *table) {
-    const struct heed_attention *r = &c->request;
-    const uint64_t callers = heed_fp_begin();
-    heed_fp_flush(true);
-    for (int64_t row = 0; row < r->num_heads * r->query_tokens; row++) {
-        int64_t begin, end;
-        find_range(r, row % r->query_tokens, &begin, &end);
-        for (int64_t chunk = 0; chunk < c->chunks; chunk++) {
-            const int64_t start = chunk * HEED_CHUNK, from = max_i64(begin, start), to = min_i64(end, start + HEED_CHUNK);
-            if (from < to)
-                check_chunk(c, table, row, chunk, from, to);
-        }
-    }
-    heed_fp_flush(false);
-    heed_fp_end(callers);
+    must(compare(SAME_BITS, c->plain.outputs + (chunk->row * c->plain.chunks + chunk->chunk) * n, want, 1, n));
 }
 
 START_TEST(test_attention_dots) {
-    const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("attention dots", _i);
     for (int64_t i = 0; i < test_count(40); i++) {
         struct dots_case c = new_case(&rng);
-        const struct heed_attention *r = &c.request;
-        describe("attention as AMX", table->name,
-                 "%lld queries, %lld keys, %lld x %lld wide, %lld heads on %lld, %scausal, window %lld", (long long)r->query_tokens,
-                 (long long)r->key_tokens, (long long)r->head_dim, (long long)r->value_dim, (long long)r->num_heads,
-                 (long long)r->num_kv_heads, r->causal ? "" : "not ", r->window.on ? (long long)r->window.left : -1);
-        ck_assert_msg(heed_attention(r, &(struct heed_exec){.isa = table->name}) == HEED_OK, "%s", heed_error_message());
-        check_case(&c, table);
+        c.table = heed_kernels_usable(_i);
+        plain_attention_run(&c.plain, "attention as AMX", c.table);
+        const uint64_t callers = heed_fp_begin();
+        heed_fp_flush(true);
+        plain_attention_each(&c.plain, check_chunk, &c);
+        heed_fp_flush(false);
+        heed_fp_end(callers);
         free_case(&c);
     }
 }

@@ -1,10 +1,9 @@
 /* Attention over caches of bytes in HEED_COMPUTE_I8, bit for bit against plain loops of what src/arithmetic.md has: scores, and
  * each chunk's outputs.  The other suites know only that all tables agree, and how far they may be from the double oracle. */
-#include "harness.h"
 #include "i8_products.h"
+#include "plain_attention.h"
 #include "suites.h"
 
-#include "cpu.h"
 #include "dispatch.h"
 #include "internal.h"
 #include "types.h"
@@ -12,18 +11,16 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { MOST_WIDTH = 70, MOST_DEPTH = 96 /* in whole blocks */ };
+enum { MOST_DEPTH = 96 /* PLAIN_MOST_WIDTH in whole blocks */ };
 
 struct i8_case {
-    struct heed_attention request;
+    struct plain_attention plain;
+    const struct heed_kernels *table;
     struct heed_kv_cache cache;
-    float *query, *scores, *outputs, *max, *sum, *slopes;
-    /* What the cache holds, in rows: integers and their scales. */
+    /* What it holds, in rows: integers and their scales. */
     int8_t *key, *value;
     float *key_scales, *value_scales;
-    int64_t chunks;
 };
 
 static int8_t *new_bytes(const float *x, int64_t rows, int64_t columns, float **scales) {
@@ -39,7 +36,7 @@ static int8_t *new_bytes(const float *x, int64_t rows, int64_t columns, float **
 }
 
 static void fill_cache(struct rng *rng, struct i8_case *c) {
-    const struct heed_attention *r = &c->request;
+    const struct heed_attention *r = &c->plain.request;
     const int64_t page_tokens = rng_range(rng, 0, 1) ? 16 * rng_range(rng, 1, 5) : round_up(r->key_tokens, 16);
     const int64_t rows = r->num_kv_heads * r->key_tokens;
     float *key = new_filled(rng, FILL_NORMAL, rows * r->head_dim), *value = new_filled(rng, FILL_NORMAL, rows * r->value_dim);
@@ -66,55 +63,26 @@ static void fill_cache(struct rng *rng, struct i8_case *c) {
     free(value);
 }
 
-/* ALiBi, so that scores are natural ones: they are sums as they are. */
 static struct i8_case new_case(struct rng *rng) {
-    struct i8_case c = {.request = {.batch = 1,
-                                    .num_kv_heads = rng_range(rng, 1, 2),
-                                    .query_tokens = rng_range(rng, 1, 40),
-                                    .key_tokens = rng_range(rng, 1, 400),
-                                    .head_dim = rng_range(rng, 1, MOST_WIDTH),
-                                    .value_dim = rng_range(rng, 1, MOST_WIDTH),
-                                    .compute = HEED_COMPUTE_I8,
-                                    .causal = rng_range(rng, 0, 2),
-                                    .alignment = HEED_ALIGN_BOTTOM_RIGHT,
-                                    .scale = 0.3f}};
-    struct heed_attention *r = &c.request;
-    r->num_heads = r->num_kv_heads * rng_range(rng, 1, 2);
-    r->window = (struct heed_window){rng_range(rng, 0, 1), 0, -1};
-    r->window.left = r->window.on ? rng_range(rng, 0, 300) : 0;
-    r->window.right = r->window.on ? -1 : 0;
-    c.chunks = ceil_div(r->key_tokens, HEED_CHUNK);
-    const int64_t rows = r->num_heads * r->query_tokens;
-    c.query = new_filled(rng, FILL_NORMAL, rows * r->head_dim);
+    struct i8_case c = {.plain = plain_attention_new(rng, HEED_COMPUTE_I8)};
+    const struct heed_attention *r = &c.plain.request;
     if (rng_range(rng, 0, 3) == 0)
-        c.query[rng_range(rng, 0, rows * r->head_dim - 1)] = INFINITY;
+        c.plain.query[rng_range(rng, 0, r->num_heads * r->query_tokens * r->head_dim - 1)] = INFINITY;
     fill_cache(rng, &c);
-    c.scores = new_floats(rows * r->key_tokens);
-    c.outputs = new_floats(rows * c.chunks * r->value_dim);
-    c.max = new_floats(rows * c.chunks);
-    c.sum = new_floats(rows * c.chunks);
-    c.slopes = calloc((size_t)r->num_heads, sizeof *c.slopes);
-    r->query = (struct heed_input){c.query, 0, r->query_tokens * r->head_dim, r->head_dim, HEED_F32};
-    r->scores = (struct heed_output){c.scores, 0, r->query_tokens * r->key_tokens, r->key_tokens, HEED_F32};
-    r->states.output =
-        (struct heed_output){c.outputs, 0, r->query_tokens * c.chunks * r->value_dim, c.chunks * r->value_dim, HEED_F32};
-    r->states.max = (struct heed_output){c.max, 0, r->query_tokens * c.chunks, c.chunks, HEED_F32};
-    r->states.sum = (struct heed_output){c.sum, 0, r->query_tokens * c.chunks, c.chunks, HEED_F32};
-    r->alibi_slopes = c.slopes;
     return c;
 }
 
 static void free_case(struct i8_case *c) {
-    void *const all[] = {c->query, c->scores, c->outputs,    c->max,          c->sum,       c->slopes,
-                         c->key,   c->value,  c->key_scales, c->value_scales, c->cache.data};
+    void *const all[] = {c->key, c->value, c->key_scales, c->value_scales, c->cache.data};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
+    plain_attention_free(&c->plain);
 }
 
-/* The chain of x[0 ... n - 1], in whole blocks, with bytes `step` apart, of which those from `end` on are not there. */
-static float chain_of(const float *x, int64_t n, const int8_t *bytes, int64_t step, int64_t begin, int64_t end) {
+/* The chain of x, in whole blocks, with bytes `step` apart, of which there are those from begin to end - 1. */
+static float chain_of(const float *x, const int8_t *bytes, int64_t step, int64_t begin, int64_t end) {
     float chain = 0;
-    for (int64_t from = begin / TYPE_BLOCK * TYPE_BLOCK; from < end && from < n; from += TYPE_BLOCK) {
+    for (int64_t from = begin / TYPE_BLOCK * TYPE_BLOCK; from < end; from += TYPE_BLOCK) {
         int q[TYPE_BLOCK], sum = 0;
         const float scale = i8_round_block(x + from, 1, q);
         for (int64_t p = max_i64(from, begin); p < min_i64(from + TYPE_BLOCK, end); p++)
@@ -124,81 +92,42 @@ static float chain_of(const float *x, int64_t n, const int8_t *bytes, int64_t st
     return chain;
 }
 
-/* Keys [*begin, *end) are what a query sees. */
-static void find_range(const struct heed_attention *r, int64_t token, int64_t *begin, int64_t *end) {
-    const int64_t position = token + r->key_tokens - r->query_tokens;
-    *begin = r->window.on && position - r->window.left > 0 ? position - r->window.left : 0;
-    *end = r->causal && position + 1 < r->key_tokens ? position + 1 : r->key_tokens;
-    *end = *end > *begin ? *end : *begin;
-}
-
-static bool same(float got, float want) { return (isnan(got) && isnan(want)) || memcmp(&got, &want, sizeof got) == 0; }
-
-/* Scores of a row with keys [begin, end); z[j - begin] becomes their weights. */
-static void check_scores(const struct i8_case *c, const struct heed_kernels *table, int64_t row, int64_t begin, int64_t end,
-                         float *z) {
-    const struct heed_attention *r = &c->request;
-    const int64_t kv_head = row / r->query_tokens * r->num_kv_heads / r->num_heads;
-    const float *got = c->scores + row * r->key_tokens, log2e = 0x1.715476p+0f;
-    float query[MOST_DEPTH] = {0}, max = -INFINITY;
-    for (int64_t d = 0; d < r->head_dim; d++)
-        query[d] = c->query[row * r->head_dim + d] * 0.3f;
-    for (int64_t j = begin; j < end; j++) {
-        const int64_t key = kv_head * r->key_tokens + j;
-        const float chain = chain_of(query, MOST_DEPTH, c->key + key * r->head_dim, 1, 0, r->head_dim);
-        const float score = chain * c->key_scales[key] + 0.0f;
-        must(same(got[j], score) ? NULL : "another score");
-        z[j - begin] = score * log2e;
-        max = z[j - begin] > max ? z[j - begin] : max;
+/* Scores; z[j] becomes the weight of key begin + j. */
+static void check_scores(const struct i8_case *c, const struct plain_chunk *chunk, float *z) {
+    const struct heed_attention *r = &c->plain.request;
+    const float *got = c->plain.scores + chunk->row * r->key_tokens;
+    const int64_t first = plain_first_key(&c->plain, chunk->row) + chunk->begin, n = chunk->end - chunk->begin;
+    float query[MOST_DEPTH] = {0};
+    plain_query(&c->plain, chunk->row, query);
+    for (int64_t j = 0; j < n; j++) {
+        z[j] = chain_of(query, c->key + (first + j) * r->head_dim, 1, 0, r->head_dim) * c->key_scales[first + j] + 0.0f;
+        must(compare(ANY_NAN, got + chunk->begin + j, z + j, 1, 1));
     }
-    for (int64_t j = 0; j < end - begin; j++)
-        z[j] -= max;
-    table->exp2(z, end - begin, z);
+    plain_weights(c->table, z, n);
 }
 
-/* One chunk of a row: its keys [begin, end), of which there are some. */
-static void check_chunk(const struct i8_case *c, const struct heed_kernels *table, int64_t row, int64_t chunk, int64_t begin,
-                        int64_t end) {
-    const struct heed_attention *r = &c->request;
-    const int64_t start = chunk * HEED_CHUNK, kv_head = row / r->query_tokens * r->num_kv_heads / r->num_heads;
-    const int64_t first = kv_head * r->key_tokens + start, from = begin - start, to = end - start, n = r->value_dim;
+static void check_chunk(const void *context, const struct plain_chunk *chunk) {
+    const struct i8_case *c = context;
+    const int64_t start = chunk->chunk * HEED_CHUNK, first = plain_first_key(&c->plain, chunk->row) + start,
+                  from = chunk->begin - start, to = chunk->end - start, n = c->plain.request.value_dim;
     float weights[HEED_CHUNK] = {0};
-    check_scores(c, table, row, begin, end, weights + from);
+    check_scores(c, chunk, weights + from);
     for (int64_t j = from; j < to; j++)
         weights[j] *= c->value_scales[first + j];
     for (int64_t d = 0; d < n; d++) {
-        const float want = chain_of(weights, HEED_CHUNK, c->value + first * n + d, n, from, to) + 0.0f;
-        must(same(c->outputs[(row * c->chunks + chunk) * n + d], want) ? NULL : "another output");
-    }
-}
-
-static void check_case(const struct i8_case *c, const struct heed_kernels *table) {
-    const struct heed_attention *r = &c->request;
-    for (int64_t row = 0; row < r->num_heads * r->query_tokens; row++) {
-        int64_t begin, end;
-        find_range(r, row % r->query_tokens, &begin, &end);
-        for (int64_t chunk = 0; chunk < c->chunks; chunk++) {
-            const int64_t start = chunk * HEED_CHUNK, from = max_i64(begin, start), to = min_i64(end, start + HEED_CHUNK);
-            if (from < to)
-                check_chunk(c, table, row, chunk, from, to);
-        }
+        const float want = chain_of(weights, c->value + first * n + d, n, from, to) + 0.0f;
+        must(compare(ANY_NAN, c->plain.outputs + (chunk->row * c->plain.chunks + chunk->chunk) * n + d, &want, 1, 1));
     }
 }
 
 START_TEST(test_attention_i8) {
-    const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("attention i8", _i);
     for (int64_t i = 0; i < test_count(40); i++) {
         struct i8_case c = new_case(&rng);
-        const struct heed_attention *r = &c.request;
-        describe("attention as integers", table->name,
-                 "%lld queries, %lld keys, pages of %lld, %lld x %lld wide, %lld heads on %lld, %scausal, window %lld",
-                 (long long)r->query_tokens, (long long)r->key_tokens, (long long)c.cache.page_tokens, (long long)r->head_dim,
-                 (long long)r->value_dim, (long long)r->num_heads, (long long)r->num_kv_heads, r->causal ? "" : "not ",
-                 r->window.on ? (long long)r->window.left : -1);
-        c.request.cache = &c.cache;
-        ck_assert_msg(heed_attention(r, &(struct heed_exec){.isa = table->name}) == HEED_OK, "%s", heed_error_message());
-        check_case(&c, table);
+        c.table = heed_kernels_usable(_i);
+        c.plain.request.cache = &c.cache;
+        plain_attention_run(&c.plain, "attention as integers", c.table);
+        plain_attention_each(&c.plain, check_chunk, &c);
         free_case(&c);
     }
 }
