@@ -28,6 +28,7 @@ struct i8_cache_rows {
     int p, end;
 };
 
+/* What lies `ahead` rows further in the piece, or as far in what is read after it. */
 INLINE struct i8_cache_rows i8_cache_rows_at(const struct i8_cache_tile *tile, const int8_t *q, int p, int end) {
     const struct heed_i8_cache *product = tile->product;
     const int number = p >> __builtin_ctz((unsigned)product->piece), first = p & -product->piece;
@@ -106,7 +107,19 @@ INLINE void i8_cache_block(const int rows, const bool whole, const struct i8_cac
     }
 }
 
-/* Tiles side by side, from column `first` on. */
+/* The chains of a tile, whose columns are turned, go to c. */
+INLINE void i8_cache_end(const int rows, const struct i8_cache_tile *tile, const float *chains) {
+    const struct heed_i8_cache *product = tile->product;
+    UNROLL for (int i = 0; i < rows; i++) {
+        float *const c = product->c + (tile->row + i) * product->ldc + tile->j;
+        vf x[WORD_BYTES];
+        UNROLL for (int v = 0; v < WORD_BYTES; v++) x[v] = v_load(chains + i * I8_CACHE_COLUMNS + v * VF_LANES);
+        v_in_order(x);
+        UNROLL for (int v = 0; v < WORD_BYTES; v++) if (tile->j + v * VF_LANES < product->columns) v_store(c + v * VF_LANES, x[v]);
+    }
+}
+
+/* Tiles side by side, of columns from `first` on, block by block. */
 INLINE void i8_cache_across(const int rows, struct i8_cache_tile *tile, int first, int columns) {
     const struct heed_i8_cache *product = tile->product;
     float chains[I8_CACHE_ROWS * I8_CACHE_ACROSS] __attribute__((aligned(64)));
@@ -121,15 +134,10 @@ INLINE void i8_cache_across(const int rows, struct i8_cache_tile *tile, int firs
                 i8_cache_block(rows, false, tile, p, end, chains + rows * j);
         }
     }
-    for (int j = 0; j < columns; j += I8_CACHE_COLUMNS)
-        UNROLL for (int i = 0; i < rows; i++) {
-            float *const c = product->c + (tile->row + i) * product->ldc + first + j, *const chain =
-                                                                                          chains + rows * j + i * I8_CACHE_COLUMNS;
-            vf x[WORD_BYTES];
-            UNROLL for (int v = 0; v < WORD_BYTES; v++) x[v] = v_load(chain + v * VF_LANES);
-            v_in_order(x);
-            UNROLL for (int v = 0; v < WORD_BYTES; v++) if (j + v * VF_LANES < columns) v_store(c + v * VF_LANES, x[v]);
-        }
+    for (int j = 0; j < columns; j += I8_CACHE_COLUMNS) {
+        tile->j = first + j;
+        i8_cache_end(rows, tile, chains + rows * j);
+    }
 }
 
 #define I8_CACHE_SHAPE(rows)                                                                                                       \
@@ -143,7 +151,7 @@ I8_CACHE_SHAPE(4)
 
 /* The first rows fetch. */
 static void i8_cache(const struct heed_i8_cache *product) {
-    static void (*const shapes[I8_ROWS])(struct i8_cache_tile * tile, int first, int columns) = I8_NAMES(i8_cache);
+    static void (*const shapes[I8_ROWS])(struct i8_cache_tile *, int, int) = I8_NAMES(i8_cache);
     struct i8_cache_tile tile = {.product = product};
     for (int first = 0; first < product->columns; first += I8_CACHE_ACROSS) {
         tile.ahead = larger(1, I8_CACHE_AHEAD / (int)product->ldb);
