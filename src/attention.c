@@ -1,7 +1,7 @@
 /* heed_attention, and heed_attention_plan with heed_attention_run: check, plan, run. */
-#include "arithmetic.h"
 #include "attention.h"
 
+#include "arithmetic.h"
 #include "attention_small.h"
 #include "cpu.h"
 #include "dispatch.h"

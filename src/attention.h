@@ -18,6 +18,7 @@
 #include "kv_cache.h"
 
 enum {
+    I8_DEPTH_MOST = 1 << 30, /* of keys that meet bytes: wider ones, if there are any, are floats */
     I8_BLOCK_FLOATS = sizeof(struct heed_i8_block) / sizeof(float),
     I8_CHUNK_FLOATS = HEED_CHUNK / TYPE_BLOCK * I8_BLOCK_FLOATS, /* of a row of weights with a chunk */
     HEED_ATTENTION_SUBROWS = 24, /* whole tiles of rows, but of AMX; their scores with one chunk take 24 KiB */

@@ -28,7 +28,7 @@ void heed_block_score_i8(const struct attention_block *block, int64_t from, int 
             .a = blocks_at(block->query + from * plan->depth),
             .lda = plan->depth / I8_BLOCK_FLOATS,
             .pieces = &chunk->keys[at / width],
-            .piece = 1 << 30, /* a panel is one */
+            .piece = I8_DEPTH_MOST, /* a panel is one */
             .ldb = width,
             .c = chunk->scores + at,
             .ldc = HEED_CHUNK,

@@ -309,7 +309,7 @@ static void plan_i8(struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     if (request->compute != HEED_COMPUTE_I8)
         return;
-    plan->i8_keys = plan->key_type == HEED_I8;
+    plan->i8_keys = plan->key_type == HEED_I8 && request->head_dim <= I8_DEPTH_MOST;
     plan->i8_values = plan->value_type == HEED_I8;
     if (plan->i8_keys || plan->i8_values)
         plan->i8 = heed_kernels_i8(plan->kernels);
