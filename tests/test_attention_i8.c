@@ -11,6 +11,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_DEPTH = 96 /* PLAIN_MOST_WIDTH in whole blocks */ };
 
@@ -50,7 +51,8 @@ static void fill_cache(struct rng *rng, struct i8_case *c) {
                                       .head_dim = r->head_dim,
                                       .value_dim = r->value_dim,
                                       .pages_per_sequence = ceil_div(r->key_tokens, page_tokens)};
-    c->cache.data = malloc((size_t)(c->cache.num_pages * heed_kv_page_bytes(&c->cache)));
+    const size_t bytes = (size_t)(c->cache.num_pages * heed_kv_page_bytes(&c->cache));
+    c->cache.data = memset(malloc(bytes), 0xff, bytes); /* what is not written: scales of NaN, too */
     const struct heed_kv_append append = {.batch = 1,
                                           .tokens = r->key_tokens,
                                           .key = {key, 0, r->key_tokens * r->head_dim, r->head_dim, HEED_F32},
