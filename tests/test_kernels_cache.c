@@ -38,7 +38,7 @@ static struct heed_i8_block *new_rows(struct rng *rng, const struct heed_i8_cach
 static void make_pieces(struct rng *rng, struct cache_case *c) {
     const struct heed_i8_cache *product = &c->product;
     for (int i = 0; i < MOST_PIECES; i++) {
-        const int first = i * product->piece, rows = smaller(product->piece, product->end - first);
+        const int64_t first = i * (int64_t)product->piece, rows = min_i64(product->piece, product->end - first);
         c->pieces[i] = (const void *)(uintptr_t)8;
         if (rows <= 0 || first + product->piece <= product->begin)
             continue;
