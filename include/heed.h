@@ -247,7 +247,7 @@ enum heed_compute {
      * Of attention, with keys or values of a cache that are HEED_I8: queries, or weights times the scales of values, are rounded
      * so, which costs about as much accuracy as the bytes of the cache do (tests/README.md); other keys and values are multiplied
      * as in HEED_COMPUTE_F32.  Decoding is quicker so, and prefill somewhat, where there is an instruction for such products (VNNI,
-     * sdot), and a fifth slower by AVX2 alone. Where there is AMX, the first such call asks Linux for it too. */
+     * sdot), and a fifth slower by AVX2 alone.  Where there is AMX, the first such call asks Linux for it too. */
     HEED_COMPUTE_I8
 };
 
@@ -630,12 +630,12 @@ struct heed_head_norm {
  * floats between them.  norm is there where head_norm has gains.
  * `attention` has the sizes, the options, and compute for all products, HEED_COMPUTE_I8 for those with weights and with bytes of
  * the cache.  Its query, key, value and output are the layer's own, and without a cache key_tokens and key_starts too: each
- * sequence attends to itself. With a cache, keys and values are appended at positions first, and seen then: key_tokens, key_lengths
- * and offsets count them, so that key_tokens is positions[b] + query_tokens or, where sequences differ, the largest of these, with
- * key_lengths for each; and a causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets, as in heed_attention.  What else it can hand
- * out must be NULL. Rows are all tokens of a sequence after those of the one before, batch * query_tokens; or query_tokens with
- * query_starts, which then begin at 0 and end there.  output may be where input is, and exactly residual; the cache is apart from
- * all of them. */
+ * sequence attends to itself.  With a cache, keys and values are appended at positions first, and seen then: key_tokens,
+ * key_lengths and offsets count them, so that key_tokens is positions[b] + query_tokens or, where sequences differ, the largest of
+ * these, with key_lengths for each; and a causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets, as in heed_attention.  What else
+ * it can hand out must be NULL.  Rows are all tokens of a sequence after those of the one before, batch * query_tokens; or
+ * query_tokens with query_starts, which then begin at 0 and end there.  output may be where input is, and exactly residual; the
+ * cache is apart from all of them. */
 struct heed_attention_layer {
     struct heed_attention attention;
     const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */

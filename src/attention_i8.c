@@ -21,7 +21,7 @@ void heed_block_score_i8(const struct attention_block *block, int64_t from, int 
     const struct attention_plan *plan = block->plan;
     const int width = chunk->key_width;
     for (int at = chunk->begins[0] / width * width; at < chunk->ends[rows - 1]; at += width)
-        plan->i8->cache(&(struct heed_i8_cache){
+        plan->i8->cache_product(&(struct heed_i8_cache_product){
             .rows = rows,
             .columns = width,
             .end = (int)plan->request->head_dim,
@@ -60,7 +60,7 @@ void heed_block_weight_i8(const struct attention_block *block, int rows, const v
     }
     for (int i = 0; i < rows; i++)
         round_weights(block, i, first, last, weights + i * lda + first / TYPE_BLOCK);
-    plan->i8->cache(&(struct heed_i8_cache){
+    plan->i8->cache_product(&(struct heed_i8_cache_product){
         .rows = rows,
         .columns = (int)plan->output_ld,
         .begin = begin,

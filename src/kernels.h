@@ -265,7 +265,7 @@ struct heed_i8_product {
  * pieces[p / piece], a power of two and a multiple of HEED_SUM_LANES; rows are ldb bytes apart.  Other rows are not read, but from
  * where a row's column is up to 63 bytes more may be.  a has zeros before begin and from end on in the blocks that these are in;
  * lda are from a row to the next.  Advice: `next`, unless NULL, is read after b. */
-struct heed_i8_cache {
+struct heed_i8_cache_product {
     int rows, columns, begin, end;
     const struct heed_i8_block *a;
     int64_t lda;
@@ -287,7 +287,7 @@ struct heed_i8_kernels {
     int strip_rows;                                          /* to be multiplied at a time, if there are enough */
     int64_t (*scratch_bytes)(enum heed_type type, int rows); /* NULL: none */
     void (*product)(const struct heed_i8_product *product);
-    void (*cache)(const struct heed_i8_cache *product);
+    void (*cache_product)(const struct heed_i8_cache_product *product);
 };
 
 /* Elements of rows, of floats or of 16 bits; data may be NULL where there need be none. */

@@ -138,7 +138,7 @@ START_TEST(test_dispatch_tables_are_sane) {
                   (t->dots->otherwise && !t->dots->otherwise->dots->permitted && !(t->dots->otherwise->requires & ~t->requires)));
         ck_assert(t->i8_row && t->i8->product && t->i8->strip_rows > 0 && !t->i8->permitted);
         const struct heed_i8_kernels *better = t->i8->better;
-        ck_assert(!better || (better->product && better->cache && better->strip_rows > 0));
+        ck_assert(!better || (better->product && better->cache_product && better->strip_rows > 0));
         ck_assert(!better || !better->permitted ||
                   (better->otherwise && !better->otherwise->permitted && !(better->otherwise->requires & ~better->requires)));
         ck_assert_msg(!t->pairs || HEED_PANEL % t->pairs->tile_columns == 0, "%s: pairs", t->name);

@@ -11,14 +11,14 @@
 enum { MOST_PIECES = 16, MOST_K = 256, ROOM = 63 - (HEED_SUM_LANES - 1) /* bytes behind a row's columns that may be read */ };
 
 struct cache_case {
-    struct heed_i8_cache product;
+    struct heed_i8_cache_product product;
     struct heed_i8_block *a;
     struct buffer memory[MOST_PIECES];
     const void *pieces[MOST_PIECES];
 };
 
 /* Zeros before begin and from end on. */
-static struct heed_i8_block *new_rows(struct rng *rng, const struct heed_i8_cache *product) {
+static struct heed_i8_block *new_rows(struct rng *rng, const struct heed_i8_cache_product *product) {
     struct heed_i8_block *a = calloc((size_t)(product->rows * product->lda), sizeof *a);
     ck_assert(a);
     for (int64_t i = 0; i < product->rows * product->lda; i++) {
@@ -36,7 +36,7 @@ static struct heed_i8_block *new_rows(struct rng *rng, const struct heed_i8_cach
 
 /* Those that no row is read of are nowhere. */
 static void make_pieces(struct rng *rng, struct cache_case *c) {
-    const struct heed_i8_cache *product = &c->product;
+    const struct heed_i8_cache_product *product = &c->product;
     for (int i = 0; i < MOST_PIECES; i++) {
         const int64_t first = i * (int64_t)product->piece, rows = min_i64(product->piece, product->end - first);
         c->pieces[i] = (const void *)(uintptr_t)8;
@@ -68,7 +68,7 @@ static struct cache_case new_case(struct rng *rng) {
 }
 
 static float want_of(const struct cache_case *c, int row, int column) {
-    const struct heed_i8_cache *product = &c->product;
+    const struct heed_i8_cache_product *product = &c->product;
     float chain = 0;
     for (int block = product->begin / TYPE_BLOCK; block * TYPE_BLOCK < product->end; block++) {
         const struct heed_i8_block *a = c->a + row * product->lda + block;
@@ -82,13 +82,13 @@ static float want_of(const struct cache_case *c, int row, int column) {
 }
 
 static void check(struct cache_case *c, const struct heed_i8_kernels *kernels, struct rng *rng) {
-    struct heed_i8_cache product = c->product;
+    struct heed_i8_cache_product product = c->product;
     const int64_t floats = (product.rows - 1) * product.ldc + product.columns;
     struct buffer got = buffer_new(floats, any_placement(rng));
     memset(got.data, 0xff, (size_t)floats * sizeof(float));
     product.a = c->a, product.pieces = c->pieces, product.c = got.data;
     product.next = rng_range(rng, 0, 1) ? got.data : NULL;
-    kernels->cache(&product);
+    kernels->cache_product(&product);
     for (int i = 0; i < product.rows; i++)
         for (int64_t j = 0; j < product.ldc && i * product.ldc + j < floats; j++) {
             const float want = want_of(c, i, j < product.columns ? (int)j : 0), *at = got.data + i * product.ldc + j;
@@ -104,7 +104,7 @@ START_TEST(test_i8_cache) {
     struct rng rng = rng_for("i8_cache", _i);
     for (int64_t repeat = 0; repeat < test_count(200); repeat++) {
         struct cache_case c = new_case(&rng);
-        const struct heed_i8_cache *product = &c.product;
+        const struct heed_i8_cache_product *product = &c.product;
         describe("i8 cache", table->name, "%d rows, %d columns, %d to %d, pieces of %d, ldb %lld", product->rows, product->columns,
                  product->begin, product->end, product->piece, (long long)product->ldb);
         check(&c, table->i8, &rng);

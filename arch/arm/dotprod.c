@@ -28,4 +28,4 @@ INLINE vi dotprod_end(vi acc) { return acc; }
 
 extern const struct heed_i8_kernels heed_i8_dotprod;
 const struct heed_i8_kernels heed_i8_dotprod = {
-    .requires = HEED_CPU_DOTPROD, .strip_rows = I8_STRIP, .product = i8_product, .cache = i8_cache};
+    .requires = HEED_CPU_DOTPROD, .strip_rows = I8_STRIP, .product = i8_product, .cache_product = i8_cache_product};

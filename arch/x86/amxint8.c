@@ -190,7 +190,7 @@ static void i8_product(const struct heed_i8_product *product) {
 }
 
 /* What a cache has is not in tiles. */
-static void i8_cache(const struct heed_i8_cache *product) { heed_i8_avx512vnni.cache(product); }
+static void i8_cache_product(const struct heed_i8_cache_product *product) { heed_i8_avx512vnni.cache_product(product); }
 
 extern const struct heed_i8_kernels heed_i8_amx;
 const struct heed_i8_kernels heed_i8_amx = {.requires = HEED_CPU_AVX512_VNNI,
@@ -199,4 +199,4 @@ const struct heed_i8_kernels heed_i8_amx = {.requires = HEED_CPU_AVX512_VNNI,
                                             .strip_rows = STRIP_ROWS,
                                             .scratch_bytes = scratch_bytes,
                                             .product = i8_product,
-                                            .cache = i8_cache};
+                                            .cache_product = i8_cache_product};

@@ -39,7 +39,7 @@ const struct heed_kernels heed_kernels_avx512bf16 =
 #if HEED_HAVE_AMXINT8
 extern const struct heed_i8_kernels heed_i8_amx;
 static const struct heed_i8_kernels amx_i8_kernels = {
-    .better = &heed_i8_amx, .strip_rows = I8_STRIP, .product = i8_product, .cache = i8_cache};
+    .better = &heed_i8_amx, .strip_rows = I8_STRIP, .product = i8_product, .cache_product = i8_cache_product};
 #define AMX_I8 &amx_i8_kernels
 #else
 #define AMX_I8 &i8_kernels

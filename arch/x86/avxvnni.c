@@ -16,4 +16,4 @@ INLINE vi vnni_raise(vi w) { return _mm256_xor_si256(w, _mm256_set1_epi8(-128));
 
 extern const struct heed_i8_kernels heed_i8_avxvnni;
 const struct heed_i8_kernels heed_i8_avxvnni = {
-    .requires = HEED_CPU_AVX_VNNI, .strip_rows = I8_STRIP, .product = i8_product, .cache = i8_cache};
+    .requires = HEED_CPU_AVX_VNNI, .strip_rows = I8_STRIP, .product = i8_product, .cache_product = i8_cache_product};

@@ -77,7 +77,7 @@ static const struct heed_dots dots = {
 };
 
 static const struct heed_i8_kernels i8_kernels = {
-    .better = TABLE_I8, .strip_rows = I8_STRIP, .product = i8_product, .cache = i8_cache};
+    .better = TABLE_I8, .strip_rows = I8_STRIP, .product = i8_product, .cache_product = i8_cache_product};
 
 /* With these dots, or others, with pairs that are words, or none (NULL), and the thin products for them. */
 #define KERNELS(table_name, table_requires, table_dots, table_pairs, table_thin, table_thin_transposed, table_i8)                  \
