@@ -27,8 +27,9 @@
  * of the time, one row times q8_0 0.92.  (Where columns are read side by side, or bytes quicker than memory gives them, some of
  * what is asked for is not fetched, and lines are asked for twice, but in L1: kernels/block_columns.h, block_words.h.)  With AVX2
  * that is not so (Zen 3, too: the same to 1.04 of the time), but for weights in blocks that meet bytes, of which less is computed:
- * Zen 3 takes 0.86 to 1.0 of the time with fetches into L1 alone.  What else has the number of a family is taken to be like the one
- * that was measured; Zen 2 and earlier ones have not been.
+ * Zen 3 takes 0.86 to 1.0 of the time with fetches into L1 alone.  Zen 4, which has the number of Zen 3's family, is unlike either:
+ * with fetches into L1 alone these weights take 1.1 to 2.1 times as long from memory, and one token with 4096 keys 1.4 to 1.7.
+ * What else has the number of a family is taken to be like the one that was measured; Zen 2 and earlier ones have not been.
  *
  * Weights in blocks become floats by a table or a conversion, or, with an operation less, by a shuffle into a power of two. Intel's
  * two units for 512-bit vectors count operations: by the latter, one row times q8_0 from memory takes 0.92 of the time, q4_0 0.97
@@ -37,11 +38,12 @@
  *
  * Rows of a plain b, of which a panel has 256 bytes each, are read in place or by a pass that packs them.  16 rows of a times
  * 2048 x 2048 take 0.83 of the time in place on Intel's processors; on Zen 5 13 to 24 rows take 1.7 to 1.9 times as long, times
- * 768 x 3072 up to 2.4 times, on Zen 3 (AVX2) 1.4 to 1.7 times.
+ * 768 x 3072 up to 2.4 times, on Zen 3 (AVX2) 1.4 to 1.7 times, on Zen 4 1.0 to 1.5 times.
  *
  * A product's tiles take 21 bytes of b a cycle.  From L2, Intel's processors do not fetch these in time by themselves (512 x 1536 x
  * 384 1.05 of the time), so blocks of b are as short as L1; Zen 5 does, and has 0.97 to 0.99 of the time with blocks four times as
- * long, AVX2 0.98 to 1.00, for there are fewer sums to put away; Zen 3, whose L2 is half of that, 0.98 to 1.01.
+ * long, AVX2 0.98 to 1.00, for there are fewer sums to put away; so has Zen 4, 0.96 to 1.00; Zen 3, whose L2 is half of that, 0.98
+ * to 1.01.
  *
  * Exponentials beside products (kernels/exp_beside.h) fill units that do not multiply.  Intel's two units for 512-bit vectors
  * multiply both, so there is nothing to fill, and what is loaded once more has its price: attention takes 1.01 to 1.03 of the time,
@@ -75,9 +77,15 @@ unsigned heed_x86_costly(unsigned family, unsigned model, const char *brand) {
     return (slow ? HEED_CPU_AVX512 : 0) | (slow_pairs ? HEED_CPU_AVX512_BF16 : 0);
 }
 
-unsigned heed_x86_traits(unsigned family) {
-    return family == ZEN_5_FAMILY   ? HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2
-           : family == ZEN_3_FAMILY ? HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE
-           : family == INTEL_FAMILY ? HEED_TRAIT_RAISES_WEIGHTS | HEED_TRAIT_EXPS_APART
-                                    : 0;
+/* Models of family 25, as Linux counts them (arch/x86/kernel/cpu/amd.c): 0x10 to 0x1f and 0x60 to 0xaf. */
+static bool is_zen_4(unsigned family, unsigned model) {
+    return family == ZEN_3_FAMILY && ((model >= 0x10 && model < 0x20) || (model >= 0x60 && model < 0xb0));
+}
+
+unsigned heed_x86_traits(unsigned family, unsigned model) {
+    return family == ZEN_5_FAMILY    ? HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2
+           : is_zen_4(family, model) ? HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2
+           : family == ZEN_3_FAMILY  ? HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE
+           : family == INTEL_FAMILY  ? HEED_TRAIT_RAISES_WEIGHTS | HEED_TRAIT_EXPS_APART
+                                     : 0;
 }

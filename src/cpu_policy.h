@@ -9,6 +9,6 @@ unsigned heed_x86_costly(unsigned family, unsigned model, const char *brand);
 /* Whether that needs the brand, which takes three more CPUIDs. */
 bool heed_x86_costly_by_brand(unsigned family, unsigned model);
 /* What heed_cpu_traits says of one. */
-unsigned heed_x86_traits(unsigned family);
+unsigned heed_x86_traits(unsigned family, unsigned model);
 
 #endif

@@ -204,7 +204,9 @@ START_TEST(test_dispatch_policy) {
         {6, 143, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", true, false, intel},
         {6, 207, "Intel(R) Xeon(R) Processor", true, false, intel},
         {25, 1, "AMD EPYC 7763 64-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
-        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
+        {25, 80, "AMD Ryzen 7 5700G with Radeon Graphics", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
+        {25, 17, "AMD EPYC 9654 96-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2},
+        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2},
         {26, 2, "AMD EPYC 9755 128-Core Processor", true, true,
          HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2},
     };
@@ -212,7 +214,7 @@ START_TEST(test_dispatch_policy) {
         const unsigned costly = heed_x86_costly(cpus[i].family, cpus[i].model, cpus[i].brand);
         ck_assert_msg(!(costly & HEED_CPU_AVX512) == cpus[i].pays, "%s", cpus[i].brand);
         ck_assert_msg(!(costly & HEED_CPU_AVX512_BF16) == cpus[i].pairs_pay, "%s: pairs", cpus[i].brand);
-        ck_assert_msg(heed_x86_traits(cpus[i].family) == cpus[i].traits, "%s: traits", cpus[i].brand);
+        ck_assert_msg(heed_x86_traits(cpus[i].family, cpus[i].model) == cpus[i].traits, "%s: traits", cpus[i].brand);
     }
 }
 END_TEST

@@ -72,7 +72,7 @@ static unsigned policy(unsigned signature, unsigned features) {
     for (unsigned i = 0; by_brand && i < 3; i++)
         __cpuid(0x80000002 + i, brand[4 * i], brand[4 * i + 1], brand[4 * i + 2], brand[4 * i + 3]);
     const unsigned costly = heed_x86_costly(family, model, (const char *)brand) & features;
-    return costly << COSTLY_SHIFT | heed_x86_traits(family) << TRAITS_SHIFT;
+    return costly << COSTLY_SHIFT | heed_x86_traits(family, model) << TRAITS_SHIFT;
 }
 
 enum {
