@@ -107,7 +107,7 @@ struct attention_plan {
     bool exps_beside;                   /* exponentials are made beside products, where kernels do so */
     bool is_thin;                       /* few rows, all of a head in one block */
     int64_t least_rows, most_rows;      /* of a key/value head, of sequences that are the plan's */
-    bool fetch_once;                    /* HEED_TRAIT_FETCHES_ONCE */
+    enum heed_fetch_into fetch_into;    /* of keys and values */
     bool pack_keys, pack_values;
     bool pairs;                          /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
     const struct heed_i8_kernels *i8;    /* what makes products of integers, where keys or values are bytes in HEED_COMPUTE_I8; */

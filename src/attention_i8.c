@@ -33,7 +33,7 @@ void heed_block_score_i8(const struct attention_block *block, int64_t from, int 
             .c = chunk->scores + at,
             .ldc = HEED_CHUNK,
             .next = at + width < chunk->end ? chunk->keys[at / width + 1] : block->after_keys.data,
-            .fetch_once = plan->fetch_once,
+            .fetch_into = plan->fetch_into,
         });
 }
 
@@ -73,6 +73,6 @@ void heed_block_weight_i8(const struct attention_block *block, int rows, const v
         .c = block->chunk_output,
         .ldc = plan->output_ld,
         .next = next,
-        .fetch_once = plan->fetch_once,
+        .fetch_into = plan->fetch_into,
     });
 }

@@ -75,7 +75,8 @@ static int64_t thin_rows(const struct attention_plan *plan) {
     const bool floats = plan->key_type == HEED_F32 && plan->value_type == HEED_F32;
     if (request->key_tokens <= heed_cache_sizes().l2 / key_bytes / max_i64(1, plan->heads))
         return THIN_ROWS;
-    if (plan->fetch_once && (!plan->pairs || request->cache)) /* of others, dots take pairs at once only where they pack them */
+    if (plan->fetch_into == HEED_INTO_L1 &&
+        (!plan->pairs || request->cache)) /* of others, dots take pairs at once only where they pack them */
         return plan->heads < plan->most_workers ? THIN_ROWS_SHARED : THIN_ROWS_FETCHED_ONCE;
     return floats ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
 }
@@ -324,7 +325,7 @@ static void begin_plan(struct attention_plan *plan, const struct heed_attention 
                                     .exec = exec,
                                     .kernels = kernels,
                                     .machine = heed_kernels_usable(0),
-                                    .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE,
+                                    .fetch_into = heed_fetch_into_by(heed_cpu_traits()),
                                     .most_rows = INT64_MAX,
                                     .any_lengths = any_lengths};
     forget_unused_strides(&plan->given);

@@ -26,7 +26,7 @@ static void score_panels(const struct attention_block *block) {
             .c = chunk->scores + at,
             .ldc = HEED_CHUNK,
             .next = last ? block->after_keys.data : chunk->keys[at / chunk->key_width + 1],
-            .fetch_once = plan->fetch_once,
+            .fetch_into = plan->fetch_into,
         });
     }
 }
@@ -97,7 +97,7 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
             .exact = !block->plan->request->cache,
             .next = after.data,
             .next_step = after.step,
-            .fetch_once = block->plan->fetch_once,
+            .fetch_into = block->plan->fetch_into,
         });
     }
 }

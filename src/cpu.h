@@ -29,9 +29,18 @@ enum {
     HEED_TRAIT_PACKS_FOR_FEW = 1 << 2,  /* to pack b for as few as 13 rows of a, and not to read its rows in place */
     HEED_TRAIT_MULTIPLIES_FROM_L2 = 1 << 3, /* to multiply by what lies in L2, and not to bring it into L1 a part at a time */
     HEED_TRAIT_FETCHES_I8_ONCE = 1 << 4,    /* as the first one, of weights that meet bytes */
-    HEED_TRAIT_EXPS_APART = 1 << 5          /* to make exponentials before products, and not beside them */
+    HEED_TRAIT_EXPS_APART = 1 << 5,         /* to make exponentials before products, and not beside them */
+    HEED_TRAIT_FETCHES_INTO_L2 = 1 << 6     /* to fetch lines of memory into L2 alone, farther ahead */
 };
 unsigned heed_cpu_traits(void);
+
+/* Where lines of memory go that are read once: into L1 and, twice as far ahead, into L2; or into one of them alone. */
+enum heed_fetch_into { HEED_INTO_L1_AND_L2 = 0, HEED_INTO_L1, HEED_INTO_L2 };
+static inline enum heed_fetch_into heed_fetch_into_by(unsigned traits) {
+    return traits & HEED_TRAIT_FETCHES_ONCE      ? HEED_INTO_L1
+           : traits & HEED_TRAIT_FETCHES_INTO_L2 ? HEED_INTO_L2
+                                                 : HEED_INTO_L1_AND_L2;
+}
 
 /* The features in words: "avx2 fma", "" if none. */
 const char *heed_cpu_feature_names(void);

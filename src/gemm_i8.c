@@ -140,6 +140,11 @@ static void multiply_strips(const struct i8_run *run, int64_t row, int64_t end, 
     }
 }
 
+static enum heed_fetch_into fetch_of_weights(void) {
+    const unsigned traits = heed_cpu_traits();
+    return traits & HEED_TRAIT_FETCHES_I8_ONCE ? HEED_INTO_L1 : heed_fetch_into_by(traits);
+}
+
 static bool multiply(void *context, int64_t task, int worker) {
     const struct i8_run *run = context;
     const struct heed_gemm *request = run->request;
@@ -155,7 +160,7 @@ static bool multiply(void *context, int64_t task, int worker) {
                                           .ldb = request->ldb,
                                           .c = workspace,
                                           .scratch = workspace + run->scratch_at,
-                                          .fetch_once = heed_cpu_traits() & (HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_FETCHES_I8_ONCE)};
+                                          .fetch_into = fetch_of_weights()};
         find_panel(run, column, end, workspace + run->panel_at, &product);
         multiply_strips(run, row, min_i64(run->rows, row + run->task_rows), column, &product);
     }

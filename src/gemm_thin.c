@@ -108,7 +108,7 @@ static void multiply_blocks(const struct heed_gemm *request, const struct heed_k
                                        .lda = c->lda,
                                        .type = request->b_type,
                                        .c = c->sums,
-                                       .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE,
+                                       .fetch_into = heed_fetch_into_by(heed_cpu_traits()),
                                        .raises = heed_cpu_traits() & HEED_TRAIT_RAISES_WEIGHTS};
     if (request->packed_b) {
         product.packed = heed_gemm_packed_at(request, c->column, 0);
@@ -137,7 +137,7 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
                                         .far = is_far(request),
                                         .near = !exceeds_l2(request, 1),
                                         .exact = !request->packed_b,
-                                        .fetch_once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE};
+                                        .fetch_into = heed_fetch_into_by(heed_cpu_traits())};
     if (request->packed_b) {
         product.columns = HEED_PANEL;
         product.b = heed_gemm_packed_at(request, c->column, 0);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cpu.h"
 #include "heed.h"
 #include "types.h"
 
@@ -196,8 +197,7 @@ struct heed_softmax_values {
  * pairs: a is pairs, along rows, of p, of which an odd k's last odd one may be anything; so are elements of b taken, not rounded:
  * they must be bf16 as they are.  a_words: a is rows as load_a of the table's dots of pairs has them, which must have thin_pairs;
  * b is in whole vectors of columns, of bf16 or bytes.  words: b is a panel of bf16 as heed_gemm_pack_b has it; nothing continues.
- * far: b is larger than twice L2; near: L2 has room for it.  fetch_once: what is ahead goes into L1 alone where that is quicker,
- * which HEED_TRAIT_FETCHES_ONCE says. */
+ * far: b is larger than twice L2; near: L2 has room for it.  fetch_into: where what is ahead goes, where that is of consequence. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -209,14 +209,15 @@ struct heed_thin_product {
     float *c;
     int64_t ldc;
     int skipped;
-    bool pairs, a_words, words, continues, far, near, exact, fetch_once;
+    bool pairs, a_words, words, continues, far, near, exact;
+    enum heed_fetch_into fetch_into;
     const void *next;
     int64_t next_step;
 };
 
 /* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], for all j < HEED_PANEL, the leading dimension of c.  b is a
  * panel that pack_blocks made or, if packed is NULL, what it is made of; k has whole blocks, of bytes 32, and is not 0.  What
- * follows the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched.  fetch_once: as above; raises:
+ * follows the panel, or lies at `next`, HEED_PANEL columns of the same ldb, is fetched.  fetch_into: as above; raises:
  * HEED_TRAIT_RAISES_WEIGHTS. */
 struct heed_thin_blocks {
     int rows, columns;
@@ -229,7 +230,8 @@ struct heed_thin_blocks {
     int64_t ldb;
     const void *next;
     float *c;
-    bool fetch_once, raises;
+    enum heed_fetch_into fetch_into;
+    bool raises;
 };
 
 /* TYPE_BLOCK elements of a row for products in HEED_COMPUTE_I8: they are q * scale. */
@@ -257,7 +259,7 @@ struct heed_i8_product {
     const void *next;
     float *c;
     void *scratch; /* as many bytes as the kernels want, aligned to 64 */
-    bool fetch_once;
+    enum heed_fetch_into fetch_into;
 };
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale, chain) over p in [begin, end) for j <
@@ -275,7 +277,7 @@ struct heed_i8_cache_product {
     float *c;
     int64_t ldc;
     const void *next;
-    bool fetch_once;
+    enum heed_fetch_into fetch_into;
 };
 
 struct heed_i8_kernels {

@@ -178,7 +178,12 @@ START_TEST(test_dispatch_of_costly_tables) {
 END_TEST
 
 START_TEST(test_dispatch_policy) {
-    enum { intel = HEED_TRAIT_RAISES_WEIGHTS | HEED_TRAIT_EXPS_APART };
+    enum {
+        intel = HEED_TRAIT_RAISES_WEIGHTS | HEED_TRAIT_EXPS_APART,
+        zen_3 = HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE,
+        zen_4 = HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2 | HEED_TRAIT_FETCHES_INTO_L2,
+        zen_5 = HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2 | HEED_TRAIT_FETCHES_ONCE
+    };
     static const struct {
         unsigned family, model;
         const char *brand;
@@ -203,12 +208,11 @@ START_TEST(test_dispatch_policy) {
         {6, 85, "Intel(R) Xeon(R) Gold 6328HL CPU @ 2.80GHz", true, true, intel},
         {6, 143, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", true, false, intel},
         {6, 207, "Intel(R) Xeon(R) Processor", true, false, intel},
-        {25, 1, "AMD EPYC 7763 64-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
-        {25, 80, "AMD Ryzen 7 5700G with Radeon Graphics", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE},
-        {25, 17, "AMD EPYC 9654 96-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2},
-        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2},
-        {26, 2, "AMD EPYC 9755 128-Core Processor", true, true,
-         HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2},
+        {25, 1, "AMD EPYC 7763 64-Core Processor", true, true, zen_3},
+        {25, 80, "AMD Ryzen 7 5700G with Radeon Graphics", true, true, zen_3},
+        {25, 17, "AMD EPYC 9654 96-Core Processor", true, true, zen_4},
+        {25, 97, "AMD Ryzen 9 7950X 16-Core Processor", true, true, zen_4},
+        {26, 2, "AMD EPYC 9755 128-Core Processor", true, true, zen_5},
     };
     for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
         const unsigned costly = heed_x86_costly(cpus[i].family, cpus[i].model, cpus[i].brand);

@@ -122,7 +122,7 @@ static void check_thin_blocks(const struct heed_kernels *table, const struct pan
     float *a = vanish ? new_vanishing(rng, rows * lda) : new_filled(rng, FILL_NORMAL, rows * lda);
     float *got = new_floats(rows * HEED_PANEL), *want = new_floats(rows * HEED_PANEL);
     struct heed_thin_blocks product = {.rows = (int)rows, .columns = (int)b->columns, .k = b->k, .a = a, .lda = lda};
-    product.raises = rng_range(rng, 0, 1), product.fetch_once = rng_range(rng, 0, 1);
+    product.raises = rng_range(rng, 0, 1), product.fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2);
     describe("thin_blocks", table->name, "%s%s, %lld rows%s, k %lld, raises %d", type_name(b->type), packed ? " packed" : "",
              (long long)rows, vanish ? " that vanish" : "", (long long)b->k, product.raises);
     product.type = b->type, product.packed = packed ? panel->packed.data : NULL, product.b = b->data, product.ldb = b->ld;
@@ -176,7 +176,7 @@ static void check_i8_product(const struct heed_kernels *table, const struct heed
              packed ? " packed" : "", (long long)rows, fill_name(mode), (long long)b->k);
     struct heed_i8_block *blocks = new_i8_rows(table, a, rows, b->k, apart);
     product.a = blocks, product.type = b->type, product.packed = packed ? panel->packed.data : NULL;
-    product.b = b->data, product.ldb = b->ld, product.c = got, product.fetch_once = rng_range(rng, 0, 1);
+    product.b = b->data, product.ldb = b->ld, product.c = got, product.fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2);
     product.next = rng_range(rng, 0, 1) ? b->data : NULL;
     const int64_t scratch = kernels->scratch_bytes ? kernels->scratch_bytes(b->type, (int)rows) : 0;
     product.scratch = aligned_alloc(64, (size_t)round_up(scratch + 1, 64));

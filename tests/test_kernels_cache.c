@@ -58,7 +58,7 @@ static struct cache_case new_case(struct rng *rng) {
                                        .end = (int)rng_range(rng, 1, MOST_K),
                                        .lda = MOST_K / TYPE_BLOCK + rng_range(rng, 0, 1),
                                        .piece = pieces[rng_range(rng, 0, 5)],
-                                       .fetch_once = rng_range(rng, 0, 1)}};
+                                       .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2)}};
     c.product.begin = rng_range(rng, 0, 1) ? 0 : (int)rng_range(rng, 0, c.product.end - 1);
     c.product.ldb = c.product.columns + rng_range(rng, 0, 1) * rng_range(rng, 0, 40);
     c.product.ldc = c.product.columns + rng_range(rng, 0, 9);

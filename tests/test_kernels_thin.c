@@ -71,7 +71,7 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .far = rng_range(rng, 0, 1),
                                               .near = rng_range(rng, 0, 1),
                                               .exact = t->exact,
-                                              .fetch_once = rng_range(rng, 0, 1),
+                                              .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2),
                                               .next = t->has_next ? t->a : NULL,
                                               .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};
     (t->transposed ? table->thin_product_transposed : table->thin_product)(&product);
@@ -174,21 +174,22 @@ static void compute_words(const struct heed_kernels *table, const struct heed_do
     struct tensor a = matrix(t->rows, depth, depth + rng_range(rng, 0, 3), any_placement(rng), factors);
     struct tensor b = words_of_b(t, rng);
     struct tensor c = matrix(t->rows, HEED_PANEL, HEED_PANEL + rng_range(rng, 0, 3), any_placement(rng), t->c);
-    (dots ? dots->thin_product : table->thin_product)(&(struct heed_thin_product){.rows = t->rows,
-                                                                                  .columns = HEED_PANEL,
-                                                                                  .k = t->k,
-                                                                                  .a = a.data,
-                                                                                  .lda = a.stride[2],
-                                                                                  .b = b.data,
-                                                                                  .type = HEED_BF16,
-                                                                                  .ldb = HEED_PANEL,
-                                                                                  .c = c.data,
-                                                                                  .ldc = c.stride[2],
-                                                                                  .pairs = t->pairs,
-                                                                                  .words = true,
-                                                                                  .exact = true,
-                                                                                  .next = t->has_next ? t->a : NULL,
-                                                                                  .fetch_once = rng_range(rng, 0, 1)});
+    (dots ? dots->thin_product
+          : table->thin_product)(&(struct heed_thin_product){.rows = t->rows,
+                                                             .columns = HEED_PANEL,
+                                                             .k = t->k,
+                                                             .a = a.data,
+                                                             .lda = a.stride[2],
+                                                             .b = b.data,
+                                                             .type = HEED_BF16,
+                                                             .ldb = HEED_PANEL,
+                                                             .c = c.data,
+                                                             .ldc = c.stride[2],
+                                                             .pairs = t->pairs,
+                                                             .words = true,
+                                                             .exact = true,
+                                                             .next = t->has_next ? t->a : NULL,
+                                                             .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2)});
     flush(t, false);
     take_product(&a, &b, &c, got);
     free(factors);

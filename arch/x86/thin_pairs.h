@@ -90,7 +90,7 @@ INLINE void pair_body(const enum heed_type type, const int rows, const int vecto
         window->continues ? v_load(c + i * window->ldc + v * VF_LANES) : v_zero();
     NO_UNROLL for (; k >= PAIR_STEPS; k -= PAIR_STEPS) {
         if (wait-- == 0) {
-            thin_fetch(type, vectors, ahead, further);
+            thin_fetch(type, vectors, window->into_l2, ahead, further);
             wait = window->turns - 1;
         }
         ahead.data += (uintptr_t)(PAIR_STEPS * ahead.step);

@@ -16,14 +16,20 @@ struct word_window {
     const float *b;
     float *c;
     int64_t ldc;
-    bool continues, once;
+    bool continues;
+    enum heed_fetch_into fetch_into;
     int turn, turns;
 };
 
 /* By address, since what follows the panel is mostly the next one: prefetching is no access. */
-INLINE void word_fetch(uintptr_t at, const int lines, bool once) {
-    UNROLL for (int line = 0; line < lines; line++) __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 3);
-    if (!once)
+INLINE void word_fetch(uintptr_t at, const int lines, enum heed_fetch_into into) {
+    if (into == HEED_INTO_L2)
+        UNROLL for (int line = 0; line < lines; line++)
+            __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 2);
+    else
+        UNROLL for (int line = 0; line < lines; line++)
+            __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 3);
+    if (into != HEED_INTO_L1)
         UNROLL for (int line = 0; line < lines; line++)
             __builtin_prefetch((const void *)(at + (uintptr_t)(THIN_WORD_BYTES + line * LINE_BYTES)), 0, 2);
 }
@@ -43,7 +49,7 @@ INLINE void word_body(const int rows, const int vectors, const struct word_windo
             v_load(c + i * window->ldc + v * VF_LANES);
     NO_UNROLL for (int64_t left = window->words; left > 0; left--) {
         if (wait-- == 0) {
-            word_fetch(ahead, vectors, window->once);
+            word_fetch(ahead, vectors, window->fetch_into);
             wait = window->turns - 1;
         }
         ahead += (uintptr_t)(vectors * LINE_BYTES);
@@ -78,7 +84,7 @@ static void thin_words(const struct heed_thin_product *product) {
     static void (*const shapes[])(const struct word_window *window,
                                   int from) = {word_rows_1, word_rows_2, word_rows_3, word_rows_4,  word_rows_5,  word_rows_6,
                                                word_rows_7, word_rows_8, word_rows_9, word_rows_10, word_rows_11, word_rows_12};
-    struct word_window window = {.lda = product->lda, .c = product->c, .ldc = product->ldc, .once = product->fetch_once};
+    struct word_window window = {.lda = product->lda, .c = product->c, .ldc = product->ldc, .fetch_into = product->fetch_into};
     const int64_t words = round_up(product->k, 2) / 2;
     window.turns = (product->rows + TALL_ROWS - 1) / TALL_ROWS;
     for (int64_t p = 0; p < words; p += THIN_WORD_DEPTH) {

@@ -98,7 +98,7 @@ INLINE void i8_cache_block(const int rows, const bool whole, const struct i8_cac
         i8_start(HEED_Q8_0, a + i * product->lda);
     NO_UNROLL while (p < end) {
         const struct i8_cache_rows at = i8_cache_rows_at(tile, a->q + p % TYPE_BLOCK, p, end);
-        if (I8_ONCE && product->fetch_once)
+        if (I8_ONCE && product->fetch_into == HEED_INTO_L1)
             i8_cache_sum(rows, whole, I8_ONCE, product, at, sums);
         else
             i8_cache_sum(rows, whole, false, product, at, sums);

@@ -45,7 +45,8 @@ struct i8_window {
     const struct heed_i8_block *a;
     int64_t lda;
     float *c;
-    bool fetches, fetch_once;
+    bool fetches;
+    enum heed_fetch_into fetch_into;
     /* What is fetched beside it into L2, as many bytes as it has: of each 32 elements so many lines, of which every tiles-th by one
      * tile, beginning with its own number.  0 lines: nothing. */
     uintptr_t next;
@@ -138,7 +139,7 @@ INLINE void i8_turn(const enum heed_type type, const int rows, const int vectors
         UNROLL for (int half = 0; half < block_halves(type); half++) {
             const char *at = window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type);
             PIN(at); /* else gcc makes each line's address in advance, and q4_0 from L2 takes 1.08 times as long */
-            fetch_packed(type, twice, at, window->fetch_once);
+            fetch_packed(type, twice, at, window->fetch_into);
         }
     UNROLL for (int word = 0; word < TURN_WORDS; word++) {
         i8_word(type, rows, vectors, sums, q, row_bytes, turn, word);
@@ -228,7 +229,7 @@ static void i8_multiply_window(enum heed_type type, const struct i8_window *whol
 
 static void i8_panel(const struct heed_i8_product *product) {
     const enum heed_type type = product->type;
-    struct i8_window window = {.lda = product->lda, .c = product->c, .fetch_once = product->fetch_once};
+    struct i8_window window = {.lda = product->lda, .c = product->c, .fetch_into = product->fetch_into};
     memset(product->c, 0, (size_t)(product->rows * HEED_PANEL) * sizeof *product->c);
     for (int64_t start = 0; start < product->k; start += block_window(type)) {
         window.k = min_i64(block_window(type), product->k - start);
@@ -339,7 +340,7 @@ static void i8_columns(const struct heed_i8_product *whole) {
     const int most = type_is_k(product.type) ? I8_K_ROWS : I8_COLUMNS_ROWS;
     for (int rows = whole->rows; rows > 0; rows -= product.rows) {
         product.rows = i8_part(rows, most);
-        shapes[product.type][I8_ONCE && product.fetch_once][product.rows - 1](&product);
+        shapes[product.type][I8_ONCE && product.fetch_into == HEED_INTO_L1][product.rows - 1](&product);
         product.a += product.rows * product.lda;
         product.c += product.rows * HEED_PANEL;
     }

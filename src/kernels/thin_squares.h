@@ -12,11 +12,15 @@ enum {
     FAR_SQUARE_ROWS_MOST = 12,               /* of any vectors */
     PIECE_BYTES = 512, /* of each row of a square are fetched while as many are multiplied: of a plain read's rate,
                           floats then have 0.98, with 2 KB 0.88, with a line 0.96, and bf16 0.87, 0.83, 0.78 */
-    /* With product->fetch_once: of 1 or 2 rows times floats from memory 2 KB take 0.82 to 0.99 of the time, of 4 and 8 rows 0.95 to
-     * 1.1, with 16 bits 1 KB 0.9 to 0.97, seldom 1.05.  Into L1: 1 to 6 rows times 4096 x 4096 from memory, 16 bits, take 0.8 to
-     * 0.94 of the time, which without also depends on the order in which a square is loaded (1.0 to 1.3 by that alone); 4 and 8
-     * rows of floats 0.86 and 0.96, one row 1.06, one row times 768 x 768 bf16 1.05 (Zen 5). */
+    /* With HEED_INTO_L1: of 1 or 2 rows times floats from memory 2 KB take 0.82 to 0.99 of the time, of 4 and 8 rows 0.95 to 1.1,
+     * with 16 bits 1 KB 0.9 to 0.97, seldom 1.05.  Into L1: 1 to 6 rows times 4096 x 4096 from memory, 16 bits, take 0.8 to 0.94 of
+     * the time, which without also depends on the order in which a square is loaded (1.0 to 1.3 by that alone); 4 and 8 rows of
+     * floats 0.86 and 0.96, one row 1.06, one row times 768 x 768 bf16 1.05 (Zen 5). */
     PIECE_ONCE = 512, /* elements */
+    /* With HEED_INTO_L2: from memory 1 to 8 rows of floats take 0.84 to 0.98 of the time with 1 KB, times 4096 x 4096 0.95 to 1.01
+     * with 2 KB, but 16 bits 0.87 to 0.97 with that (Zen 4). */
+    PIECE_L2_FLOATS = 1024,
+    PIECE_L2_HALVES = 2048,
     /* By as many lines, and not asking after each whether its row ends, one row times 4096 x 4096 bf16 from memory takes 0.93 of
      * the time, times 768 x 768 floats from L2 0.94, 4 rows 0.82, decoding from rows of bf16 0.97, and 5 to 12 rows of floats from
      * memory, spread, 0.79 to 0.98 (Zen 5). */
@@ -177,9 +181,12 @@ INLINE void thin_square(const enum heed_type type, const enum thin_squares kind,
 INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares kind, const int rows, const bool spread,
                             const int beside, const struct heed_thin_product *product, int64_t k, int j) {
     const int step = turn_step(type, INT64_MAX);
-    const bool longer = product->fetch_once && (type != HEED_F32 || rows <= 2);
+    const bool longer = product->fetch_into == HEED_INTO_L1 && (type != HEED_F32 || rows <= 2);
+    const int piece_bytes = product->fetch_into != HEED_INTO_L2 ? PIECE_BYTES
+                            : type == HEED_F32                  ? PIECE_L2_FLOATS
+                                                                : PIECE_L2_HALVES;
     const bool whole = !product->near && type_span(type, product->k) <= WHOLE_BYTES;
-    const int64_t most = whole ? product->k : (longer ? PIECE_ONCE : PIECE_BYTES / type_bytes(type)) / beside;
+    const int64_t most = whole ? product->k : (longer ? PIECE_ONCE : piece_bytes / type_bytes(type)) / beside;
     const int64_t piece = round_up(ceil_div(product->k, ceil_div(product->k, most)), step);
     const void *b = type_at(type, product->b, j * product->ldb);
     struct tile_rows a;
@@ -190,7 +197,7 @@ INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares k
     for (int64_t p = 0; p < k;) {
         const int64_t end = min_i64(p + piece, k);
         struct thin_pieces ahead = thin_pieces_after(type, beside * VF_LANES, product, j, p, piece);
-        if (product->fetch_once && (type != HEED_F32 || rows > 2))
+        if (product->fetch_into == HEED_INTO_L1 && (type != HEED_F32 || rows > 2))
             thin_fetch_into_l1(&ahead);
         thin_cut(&ahead, thin_part_lines(type, spread));
         NO_UNROLL for (; p < end; p += step) {
@@ -205,13 +212,14 @@ INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares k
 }
 
 /* Spread, decoding from rows in memory takes 0.93 to 0.97 of the time, 2 to 12 rows times 4096 x 4096 bf16 0.87 to 0.93, 1 to 8
- * rows times 768 x 768 floats 0.7 to 0.9; but 1 to 4 rows of these that are far take 1.01 to 1.05, of AVX2 up to 1.25 (Zen 5). */
+ * rows times 768 x 768 floats 0.7 to 0.9; but 1 to 4 rows of these that are far take 1.01 to 1.05, of AVX2 up to 1.25 (Zen 5), but
+ * where all goes into L2 0.9 to 0.98 (Zen 4). */
 INLINE void thin_squares(const enum heed_type type, const enum thin_squares kind, const int rows,
                          const struct heed_thin_product *product, int64_t k, int j, int beside) {
     const bool may_be_beside = thin_squares_beside(type, rows, true) > 1;
     if (may_be_beside && beside > 1)
         thin_squares_of(type, kind, rows, true, SQUARES_BESIDE, product, k, j);
-    else if (type == HEED_F32 && product->far && rows <= UNSPREAD_ROWS)
+    else if (type == HEED_F32 && product->far && rows <= UNSPREAD_ROWS && product->fetch_into != HEED_INTO_L2)
         thin_squares_of(type, kind, rows, false, 1, product, k, j);
     else
         thin_squares_of(type, kind, rows, true, 1, product, k, j);

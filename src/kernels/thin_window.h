@@ -44,6 +44,7 @@ struct thin_window {
     float *c;
     int64_t ldc;
     bool pairs, continues;   /* continues: sums begin with c; else at 0 */
+    bool into_l2;            /* what is fetched, all of it */
     struct thin_ahead ahead; /* the next window */
     uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has; 0: it is not fetched */
     int turn, turns;         /* of tiles one below the other, in each of which fetches are spread evenly: 16 rows from memory take
@@ -56,8 +57,13 @@ INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int b
                       : (struct thin_ahead){ahead.data + (uintptr_t)(j_bytes * k), bytes};
 }
 
-INLINE void thin_fetch_lines(const bool twice, const int bytes, uintptr_t at, uintptr_t further) {
-    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 3);
+INLINE void thin_fetch_lines(const bool twice, const bool into_l2, const int bytes, uintptr_t at, uintptr_t further) {
+    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
+        if (into_l2)
+            __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 2);
+        else
+            __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 3);
+    }
     if (twice || (VF_LANES == HEED_LINE && further > 0))
         UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
             __builtin_prefetch((const void *)(at + further + (uintptr_t)line), 0, 2);
@@ -72,16 +78,28 @@ INLINE int thin_steps(const enum heed_type type) { return VF_LANES == HEED_LINE 
 
 /* The next window into L1, and into L2 the one after it, `further` bytes away: on Intel decoding from memory reaches 0.96 of a
  * plain read so, 0.89 if all goes into L2, and 0.82 if all goes into L1, whose few buffers for lines on their way then wait for
- * memory.  With product->fetch_once it is the other way round where one tile has all rows and vectors are whole lines: with more
- * rows products take their time (16 rows times 4096 x 4096 1.09 times as long), and AVX2 decodes at 0.71 of a plain read, not 0.84.
- */
-INLINE void thin_fetch(const enum heed_type type, const int vectors, struct thin_ahead ahead, uintptr_t further) {
+ * memory.  Into L1 alone it is the other way round where one tile has all rows and vectors are whole lines: with more rows
+ * products take their time (16 rows times 4096 x 4096 1.09 times as long), and AVX2 decodes at 0.71 of a plain read, not 0.84.
+ *
+ * Into L2 alone, both windows: Zen 4's prefetchers bring lines from there into L1, and decoding from floats in memory takes 0.85 to
+ * 0.96 of the time, from L3 0.87 to 0.98, from bf16 0.97 to 1.03; 4 rows times plain floats 0.76 to 0.86, 8 and 12 rows 0.53 to
+ * 0.76, packed bf16 0.91 to 0.98.  The second request is needed: without it these take 1.05 to 1.2 times as long. */
+INLINE void thin_fetch_rows(const enum heed_type type, const int vectors, const bool into_l2, struct thin_ahead ahead,
+                            uintptr_t further) {
     const int steps = thin_steps(type), bytes = vectors * VF_LANES * (int)type_bytes(type);
     const bool twice = VF_LANES < HEED_LINE && type != HEED_I8; /* narrower vectors never fetch floats once */
     if (bytes % LINE_BYTES && ahead.step == bytes)
-        thin_fetch_lines(twice, steps * bytes, ahead.data, further);
+        thin_fetch_lines(twice, into_l2, steps * bytes, ahead.data, further);
     else
-        UNROLL for (int u = 0; u < steps; u++) thin_fetch_lines(twice, bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
+        UNROLL for (int u = 0; u < steps; u++)
+            thin_fetch_lines(twice, into_l2, bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
+}
+INLINE void thin_fetch(const enum heed_type type, const int vectors, bool into_l2, struct thin_ahead ahead, uintptr_t further) {
+    PIN(ahead.data);
+    if (VF_LANES == HEED_LINE && into_l2)
+        thin_fetch_rows(type, vectors, true, ahead, further);
+    else
+        thin_fetch_rows(type, vectors, false, ahead, further);
 }
 
 #define THIN_FITS(rows, vectors)                                                                                                   \
@@ -175,6 +193,18 @@ INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, 
     return (struct thin_ahead){(uintptr_t)product->next + (uintptr_t)((row - product->k) * (step ? step : row_bytes)), step};
 }
 
+/* Into L2 alone, windows may be larger, which saves loads and stores of sums: of rows that have gaps, 8 rows times 4096 x 4096 take
+ * 0.81 of the time with 16 KB, 0.73 with 32 and 0.68 with 64, 4 rows 0.84, 0.79 and 0.86.  Of pieces without gaps at most half, so
+ * that the window after the next one lies in the same piece or at its head: from pages of 32 KB, decoding takes 0.96 with 16 KB,
+ * 1.2 with 32 (Zen 4). */
+INLINE int64_t thin_window_bytes(const struct heed_thin_product *product) {
+    if (VF_LANES < HEED_LINE || product->fetch_into != HEED_INTO_L2)
+        return product->rows > THIN_ROWS ? LONG_WINDOW_BYTES : WINDOW_BYTES;
+    if (product->ldb == product->columns)
+        return min_i64(2 * WINDOW_BYTES, product->k * type_span(product->type, product->ldb) / 2);
+    return product->rows > LOW_ROWS ? 8 * WINDOW_BYTES : 4 * WINDOW_BYTES;
+}
+
 /* Rows of a window.  Long ones come by four, so that sums are not loaded and stored too often; but of floats from far away that are
  * fetched into L1 alone two fill enough of it: 1 to 4 rows times 4096 x 4096 take 0.7 to 0.85 of the time, from L3 1.2 of it.
  * Windows are as even as may be, for a short last one would fetch no more of what comes next: decoding from bf16 in memory, heads
@@ -183,15 +213,15 @@ INLINE int64_t thin_window_rows(const struct heed_thin_product *product, bool on
     const int64_t row_bytes = product->columns * type_bytes(product->type);
     const bool long_floats = product->type == HEED_F32 && row_bytes >= WINDOW_BYTES / 2;
     const int steps = thin_steps(product->type), least = once && product->far && long_floats ? 2 : 4;
-    const int bytes = product->rows > THIN_ROWS ? LONG_WINDOW_BYTES : WINDOW_BYTES;
-    const int in_window = row_bytes < bytes ? bytes / (int)row_bytes : 1;
-    const int most = larger(larger(least, steps), in_window / steps * steps);
+    const int64_t bytes = thin_window_bytes(product);
+    const int64_t in_window = row_bytes < bytes ? bytes / row_bytes : 1;
+    const int64_t most = max_i64(larger(least, steps), in_window / steps * steps);
     return product->k > most ? round_up(ceil_div(product->k, ceil_div(product->k, most)), steps) : most;
 }
 
 /* One tile has all rows, and lines go into L1 alone. */
 INLINE bool thin_fetches_once(const struct heed_thin_product *product, const struct thin_split *split) {
-    return product->fetch_once && VF_LANES == HEED_LINE && split->rows.count == 1;
+    return product->fetch_into == HEED_INTO_L1 && VF_LANES == HEED_LINE && split->rows.count == 1;
 }
 
 /* From row `row` of b on, at most `rows` of them, which are as many as are on their way; or, if it is long, all but the last ones,
@@ -210,6 +240,7 @@ INLINE struct thin_window thin_window_at(const struct heed_thin_product *product
         .ldc = product->ldc,
         .pairs = product->pairs,
         .continues = product->continues || row > 0,
+        .into_l2 = product->fetch_into == HEED_INTO_L2,
     };
     window.ahead = thin_ahead_at(product, row + min_i64(left, rows));
     const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);
