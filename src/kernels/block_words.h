@@ -97,12 +97,15 @@ INLINE void fetch_some_lines(uintptr_t at, int first, int step, int lines) {
 /* Once, 8 KB ahead is best: with 12 to 24 KB, q8_0 from memory takes 1.07 of the time.  Twice, and again 4 KB ahead, is for
  * products that ask for lines too quickly for all of them to be fetched: one row of bytes times q8_0 from memory takes 0.92 to 0.99
  * of the time so, from L2 1.02; two and four rows would take 1.03, q4_0 1.0 to 1.04, one row of floats 1.04 (Zen 5). */
-INLINE void fetch_packed(const enum heed_type type, const bool twice, const char *at, enum heed_fetch_into into) {
+INLINE void fetch_packed(const enum heed_type type, const bool twice, const char *at, bool once, bool into_l2) {
     const int bytes = turn_bytes(type);
     const uintptr_t ahead = (uintptr_t)at + BLOCK_AHEAD;
-    if (into != HEED_INTO_L1 || twice)
-        fetch_lines(ahead, bytes, into != HEED_INTO_L2);
-    fetch_lines(ahead + BLOCK_AHEAD, bytes, into == HEED_INTO_L1);
+    if (!once || twice)
+        fetch_lines(ahead, bytes, !into_l2);
+    if (once)
+        fetch_lines(ahead + BLOCK_AHEAD, bytes, true);
+    else
+        fetch_lines(ahead + BLOCK_AHEAD, bytes, false);
 }
 
 #endif

@@ -14,8 +14,7 @@ struct blocks_window {
     const char *next; /* the window to be fetched, of columns `step` bytes apart; NULL: what follows `packed` */
     int64_t step;
     float *c;
-    bool continues, fetches;
-    enum heed_fetch_into fetch_into;
+    bool continues, fetches, fetch_once;
 };
 
 /* Each line at its last byte of the window: at the first byte, the window before had most of them.  Once: into L1, q4_0 takes 0.98
@@ -37,9 +36,9 @@ INLINE void fetch_columns(const enum heed_type type, uintptr_t at, int64_t step,
 INLINE void fetch_ahead(const enum heed_type type, const struct blocks_window *window, int64_t turn) {
     if (window->next)
         fetch_columns(type, (uintptr_t)window->next + (uintptr_t)(turn / TURN_DEPTH * fetched_columns(type) * window->step),
-                      window->step, window->fetch_into == HEED_INTO_L1);
+                      window->step, window->fetch_once);
     else
-        fetch_packed(type, false, window->packed + turn / TURN_DEPTH * turn_bytes(type), window->fetch_into);
+        fetch_packed(type, false, window->packed + turn / TURN_DEPTH * turn_bytes(type), window->fetch_once, false);
 }
 
 #endif

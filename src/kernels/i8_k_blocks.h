@@ -13,23 +13,23 @@ INLINE vi i8_k_sum(const enum heed_type type, vi sum) { return type == HEED_Q4_K
 
 /* Of what lies ahead of a group's share of the panel the lines that are fetched beside word n of 8: of what is asked for at once
  * some is not fetched. */
-INLINE void i8_k_fetch(const enum heed_type type, const char *share, const int n, enum heed_fetch_into into) {
+INLINE void i8_k_fetch(const enum heed_type type, const char *share, const int n, bool once, bool into_l2) {
     const int lines = (BLOCK_TURNS * turn_bytes(type) + LINE_BYTES - 1) / LINE_BYTES, from = n * lines / 8,
               to = (n + 1) * lines / 8;
     const uintptr_t ahead = (uintptr_t)share + BLOCK_AHEAD + (uintptr_t)(from * LINE_BYTES);
-    if (into != HEED_INTO_L1)
-        fetch_lines(ahead, (to - from) * LINE_BYTES, into != HEED_INTO_L2);
-    fetch_lines(ahead + BLOCK_AHEAD, (to - from) * LINE_BYTES, into == HEED_INTO_L1);
+    if (!once)
+        fetch_lines(ahead, (to - from) * LINE_BYTES, !into_l2);
+    fetch_lines(ahead + BLOCK_AHEAD, (to - from) * LINE_BYTES, once);
 }
 
 /* The sums of a tile take in a half of a group. */
 INLINE void i8_k_half(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
-                      int64_t row_bytes, const char *group, int j, const int half, const char *share, enum heed_fetch_into into) {
+                      int64_t row_bytes, const char *group, int j, const int half, const char *share, bool once, bool into_l2) {
     const struct block_turn words = k_turn_at(type, group, half, 0);
     UNROLL for (int w = 0; w < K_LOW_WORDS; w++) {
         vi x[I8_ROWS];
         if (share)
-            i8_k_fetch(type, share, half * K_LOW_WORDS + w, into);
+            i8_k_fetch(type, share, half * K_LOW_WORDS + w, once, into_l2);
         UNROLL for (int i = 0; i < rows; i++) x[i] = v_set1_word(q + i * row_bytes + half * TYPE_BLOCK / 2 + w * WORD_BYTES);
         UNROLL for (int v = 0; v < vectors; v++) {
             const vi word = load_words_of(words.low + w * WORDS_BYTES, j + v * VF_LANES);
@@ -83,8 +83,8 @@ INLINE void i8_k_end(const enum heed_type type, const int rows, const int vector
 }
 
 INLINE void i8_k_group(const enum heed_type type, const int rows, const int vectors, const struct heed_i8_block *a, int64_t lda,
-                       const char *block, int g, int j, struct k_scales *scales, float *c, const char *share,
-                       enum heed_fetch_into into) {
+                       const char *block, int g, int j, struct k_scales *scales, float *c, const char *share, bool once,
+                       bool into_l2) {
     const char *group = block + k_panel_groups_at(type) + g * k_group_bytes(type);
     vi sums[I8_ROWS][I8_VECTORS];
     UNROLL for (int half = 0; half < 2; half++) {
@@ -92,7 +92,7 @@ INLINE void i8_k_group(const enum heed_type type, const int rows, const int vect
         if (begins)
             UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] =
                 i8_k_start(type, a + i * lda, half);
-        i8_k_half(type, rows, vectors, sums, a->q, lda * (int64_t)sizeof *a, group, j, half, share, into);
+        i8_k_half(type, rows, vectors, sums, a->q, lda * (int64_t)sizeof *a, group, j, half, share, once, into_l2);
         if (!ends)
             continue;
         k_load_scales(type, vectors, block, j, g, type == HEED_Q6_K ? half : 0, scales);
@@ -114,7 +114,8 @@ INLINE void i8_k_body(const enum heed_type type, const int rows, const int vecto
                 next += (uintptr_t)(window->lines * LINE_BYTES);
             }
             const char *share = window->fetches && j == 0 ? window->packed + p / TURN_DEPTH * turn_bytes(type) : NULL;
-            i8_k_group(type, rows, vectors, a, window->lda, block, g, j, &scales, window->c + j, share, window->fetch_into);
+            i8_k_group(type, rows, vectors, a, window->lda, block, g, j, &scales, window->c + j, share, window->fetch_once,
+                       I8_INTO_L2 && window->into_l2);
         }
     }
 }

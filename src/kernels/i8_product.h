@@ -31,9 +31,10 @@ enum {
     /* Of columns as they are, whose words become a tile's in registers: by 8 rows at a time 5 to 8 rows take 0.66 to 0.82 of the
      * time, 9 to 12 rows 0.83 to 0.89 (AVX-512, Zen 5). */
     I8_COLUMNS_ROWS = FEW_REGISTERS ? I8_ROWS : 8,
-    I8_COLUMNS_MOST = 8,              /* of any vectors */
-    I8_STRIP = 16,                    /* rows of which a window's bytes, and sums, are in L1 beside a window of b */
-    I8_SUMS = FEW_REGISTERS ? 8 : 16, /* of integers; the rest of the registers multiply */
+    I8_COLUMNS_MOST = 8,                             /* of any vectors */
+    I8_STRIP = 16,                                   /* rows of which a window's bytes, and sums, are in L1 beside a window of b */
+    I8_SUMS = FEW_REGISTERS ? 8 : 16,                /* of integers; the rest of the registers multiply */
+    I8_INTO_L2 = VF_LANES == HEED_LINE && I8_STARTS, /* processors for which that is better have VNNI */
     I8_PANEL = HEED_PANEL / VF_LANES,
     I8_VECTORS = I8_PANEL < I8_SUMS ? I8_PANEL : I8_SUMS /* of a tile, at most */
 };
@@ -45,8 +46,7 @@ struct i8_window {
     const struct heed_i8_block *a;
     int64_t lda;
     float *c;
-    bool fetches;
-    enum heed_fetch_into fetch_into;
+    bool fetches, fetch_once, into_l2;
     /* What is fetched beside it into L2, as many bytes as it has: of each 32 elements so many lines, of which every tiles-th by one
      * tile, beginning with its own number.  0 lines: nothing. */
     uintptr_t next;
@@ -139,7 +139,7 @@ INLINE void i8_turn(const enum heed_type type, const int rows, const int vectors
         UNROLL for (int half = 0; half < block_halves(type); half++) {
             const char *at = window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type);
             PIN(at); /* else gcc makes each line's address in advance, and q4_0 from L2 takes 1.08 times as long */
-            fetch_packed(type, twice, at, window->fetch_into);
+            fetch_packed(type, twice, at, window->fetch_once, I8_INTO_L2 && window->into_l2);
         }
     UNROLL for (int word = 0; word < TURN_WORDS; word++) {
         i8_word(type, rows, vectors, sums, q, row_bytes, turn, word);
@@ -229,7 +229,10 @@ static void i8_multiply_window(enum heed_type type, const struct i8_window *whol
 
 static void i8_panel(const struct heed_i8_product *product) {
     const enum heed_type type = product->type;
-    struct i8_window window = {.lda = product->lda, .c = product->c, .fetch_into = product->fetch_into};
+    struct i8_window window = {.lda = product->lda,
+                               .c = product->c,
+                               .fetch_once = product->fetch_into == HEED_INTO_L1,
+                               .into_l2 = product->fetch_into == HEED_INTO_L2};
     memset(product->c, 0, (size_t)(product->rows * HEED_PANEL) * sizeof *product->c);
     for (int64_t start = 0; start < product->k; start += block_window(type)) {
         window.k = min_i64(block_window(type), product->k - start);

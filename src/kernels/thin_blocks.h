@@ -197,8 +197,10 @@ static void multiply_blocks(const struct heed_thin_blocks *product, bool raised)
     float packed[WINDOW_FLOATS] __attribute__((aligned(64)));
     const enum heed_type type = product->type;
     const struct thin_parts rows = thin_parts_of(product->rows, blocks_rows(type));
-    struct blocks_window window = {
-        .lda = product->lda, .step = type_span(type, product->ldb), .c = product->c, .fetch_into = product->fetch_into};
+    struct blocks_window window = {.lda = product->lda,
+                                   .step = type_span(type, product->ldb),
+                                   .c = product->c,
+                                   .fetch_once = product->fetch_into == HEED_INTO_L1};
     for (int64_t start = 0; start < product->k; start += block_window(type)) {
         window.k = min_i64(block_window(type), product->k - start);
         window.a = product->a + start;
