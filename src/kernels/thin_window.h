@@ -8,7 +8,8 @@
 #define HEED_KERNELS_THIN_WINDOW_H
 
 enum {
-    WINDOW_BYTES = 8192, /* computed while as many are fetched */
+    WINDOW_BYTES = 8192,   /* computed while as many are fetched */
+    LONG_ROW_BYTES = 1024, /* of weights as they are, and not of heads side by side */
     /* Of several tiles one under the other each loads and stores its sums once a window.  With 16 KB 16 and 64 rows of floats take
      * 0.93 of the time, 16 bits 0.95 to 0.98; with 32 KB they gain no more, nor does AVX2 (Zen 5). */
     LONG_WINDOW_BYTES = VF_LANES == HEED_LINE ? 2 * WINDOW_BYTES : WINDOW_BYTES,
@@ -196,12 +197,15 @@ INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, 
 /* Into L2 alone, windows may be larger, which saves loads and stores of sums: of rows that have gaps, 8 rows times 4096 x 4096 take
  * 0.81 of the time with 16 KB, 0.73 with 32 and 0.68 with 64, 4 rows 0.84, 0.79 and 0.86.  Of pieces without gaps at most half, so
  * that the window after the next one lies in the same piece or at its head: from pages of 32 KB, decoding takes 0.96 with 16 KB,
- * 1.2 with 32 (Zen 4). */
+ * 1.2 with 32; from bf16 of heads side by side 1.02 with 8 KB, 1.1 with 16, 1.24 with 32 (Zen 4). */
 INLINE int64_t thin_window_bytes(const struct heed_thin_product *product) {
     if (VF_LANES < HEED_LINE || product->fetch_into != HEED_INTO_L2)
         return product->rows > THIN_ROWS ? LONG_WINDOW_BYTES : WINDOW_BYTES;
+    const int64_t row_bytes = product->columns * type_bytes(product->type);
     if (product->ldb == product->columns)
-        return min_i64(2 * WINDOW_BYTES, product->k * type_span(product->type, product->ldb) / 2);
+        return max_i64(WINDOW_BYTES, min_i64(2 * WINDOW_BYTES, product->k * row_bytes / 2));
+    if (row_bytes < LONG_ROW_BYTES)
+        return WINDOW_BYTES;
     return product->rows > LOW_ROWS ? 8 * WINDOW_BYTES : 4 * WINDOW_BYTES;
 }
 
