@@ -1,5 +1,5 @@
-/* Where 512-bit vectors do not pay, nor products of bf16 pairs, nor fetching into L2, fewer operations, reading in place, blocks in
- * L1, exponentials beside products: the only place that says so.
+/* Where 512-bit vectors do not pay, nor products of bf16 pairs, nor fetching into L1 or L2, fewer operations, reading in place,
+ * blocks in L1, exponentials beside products: the only place that says so.
  *
  * heed's time is fused multiply-adds.  With 512-bit vectors a core does as many as with 256-bit ones, or twice as many, with half
  * the instructions, twice the registers and larger tiles.  So they pay wherever the clock stays.
