@@ -74,7 +74,8 @@ static enum heed_status check_sequences(const struct heed_kv_append *request) {
         return HEED_OK;
     if (heed_check_range("cache.pages_per_sequence", request->cache->pages_per_sequence, 1, INT64_MAX))
         return HEED_INVALID_ARGUMENT;
-    for (int64_t b = 0; b < request->batch; b++)
+    const int64_t unlike = request->cache->page_table ? request->batch : sequences_unlike(&sequences);
+    for (int64_t b = 0; b < unlike; b++)
         if (check_sequence(request, &sequences, b))
             return HEED_INVALID_ARGUMENT;
     return HEED_OK;

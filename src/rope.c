@@ -86,7 +86,7 @@ enum heed_status heed_rope_check(const struct heed_rope *request) {
     const struct heed_sequences sequences = sequences_in(request);
     if (heed_sequences_check_starts(&sequences))
         return HEED_INVALID_ARGUMENT;
-    for (int64_t b = 0; !is_empty(request) && b < request->batch; b++)
+    for (int64_t b = 0; !is_empty(request) && b < sequences_unlike(&sequences); b++)
         if (heed_rope_check_positions(&request->tables, &names, &sequences, b))
             return HEED_INVALID_ARGUMENT;
     return HEED_OK;

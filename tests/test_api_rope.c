@@ -48,6 +48,18 @@ START_TEST(test_api_rope_refuses) {
 }
 END_TEST
 
+/* Which are alike, and not counted through. */
+START_TEST(test_api_rope_of_many_sequences) {
+    prepare();
+    struct heed_rope r = legal_rope();
+    r.batch = INT64_C(1) << 40;
+    r.positions = NULL;
+    r.tables.pairs = 0;
+    r.input.batch_stride = 0;
+    must_refuse(heed_rope(&r, &(struct heed_exec){.isa = "mmx"}), HEED_UNSUPPORTED_ISA, "isa", "mmx", "isa");
+}
+END_TEST
+
 START_TEST(test_api_rope_overlaps) {
     prepare();
     REFUSED(rope, r.output.data = memory + 1, "output", "input");
@@ -101,6 +113,7 @@ END_TEST
 
 void add_rope_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_rope_refuses);
+    tcase_add_test(tests, test_api_rope_of_many_sequences);
     tcase_add_test(tests, test_api_rope_overlaps);
     tcase_add_test(tests, test_api_rope_fill_refuses);
 }
