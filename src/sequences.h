@@ -22,8 +22,7 @@ INLINE int64_t sequences_position(const struct heed_sequences *sequences, int64_
     return sequences->positions ? sequences->positions[b] : 0;
 }
 
-/* So many of them, the first, are like all others in tokens and positions: one where neither are told, for a batch may be of 2^50.
- */
+/* All that may differ in tokens and positions: one where neither are told, for a batch may be of 2^50. */
 INLINE int64_t sequences_unlike(const struct heed_sequences *sequences) {
     return sequences->starts || sequences->positions ? sequences->batch : min_i64(1, sequences->batch);
 }

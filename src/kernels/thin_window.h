@@ -96,7 +96,7 @@ INLINE void thin_fetch_rows(const enum heed_type type, const int vectors, const 
             thin_fetch_lines(twice, into_l2, bytes, ahead.data + (uintptr_t)(u * ahead.step), further);
 }
 INLINE void thin_fetch(const enum heed_type type, const int vectors, bool into_l2, struct thin_ahead ahead, uintptr_t further) {
-    PIN(ahead.data);
+    PIN(ahead.data); /* else gcc 12 has a pointer for each line, some in vectors' registers: decoding in pairs takes 1.04 to 1.1 */
     if (VF_LANES == HEED_LINE && into_l2)
         thin_fetch_rows(type, vectors, true, ahead, further);
     else
