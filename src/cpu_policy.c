@@ -30,8 +30,8 @@
  * Zen 3 takes 0.86 to 1.0 of the time with fetches into L1 alone.  Zen 4, which has the number of Zen 3's family, is unlike either:
  * with fetches into L1 alone these weights take 1.1 to 2.1 times as long from memory, and one token with 4096 keys 1.4 to 1.7; but
  * into L2 alone, from where its prefetchers bring lines into L1, nearly all is quicker than into both (kernels/thin_window.h), and
- * weights that meet bytes take 0.73 to 0.98 of the time from memory, 1.0 to 1.1 from L3.
- * What else has the number of a family is taken to be like the one that was measured; Zen 2 and earlier ones have not been.
+ * weights that meet bytes take 0.73 to 0.98 of the time from memory, 1.0 to 1.1 from L3.  What else has the number of a family is
+ * taken to be like the one that was measured; Zen 2 and earlier ones have not been.
  *
  * Weights in blocks become floats by a table or a conversion, or, with an operation less, by a shuffle into a power of two. Intel's
  * two units for 512-bit vectors count operations: by the latter, one row times q8_0 from memory takes 0.92 of the time, q4_0 0.97
@@ -44,7 +44,7 @@
  *
  * A product's tiles take 21 bytes of b a cycle.  From L2, Intel's processors do not fetch these in time by themselves (512 x 1536 x
  * 384 1.05 of the time), so blocks of b are as short as L1; Zen 5 does, and has 0.97 to 0.99 of the time with blocks four times as
- * long, AVX2 0.98 to 1.00, for there are fewer sums to put away; so has Zen 4, 0.96 to 1.00; Zen 3, whose L2 is half of that, 0.98
+ * long, AVX2 0.98 to 1.00, for there are fewer sums to put away; so has Zen 4, 0.96 to 1.01; Zen 3, whose L2 is half of that, 0.98
  * to 1.01.
  *
  * Exponentials beside products (kernels/exp_beside.h) fill units that do not multiply.  Intel's two units for 512-bit vectors

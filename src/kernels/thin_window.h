@@ -82,9 +82,10 @@ INLINE int thin_steps(const enum heed_type type) { return VF_LANES == HEED_LINE 
  * memory.  Into L1 alone it is the other way round where one tile has all rows and vectors are whole lines: with more rows
  * products take their time (16 rows times 4096 x 4096 1.09 times as long), and AVX2 decodes at 0.71 of a plain read, not 0.84.
  *
- * Into L2 alone, both windows: Zen 4's prefetchers bring lines from there into L1, and decoding from floats in memory takes 0.85 to
- * 0.96 of the time, from L3 0.87 to 0.98, from bf16 0.97 to 1.03; 4 rows times plain floats 0.76 to 0.86, 8 and 12 rows 0.53 to
- * 0.76, packed bf16 0.91 to 0.98.  The second request is needed: without it these take 1.05 to 1.2 times as long. */
+ * Into L2 alone, both windows: Zen 4's prefetchers bring lines from there into L1, and decoding from floats in a cache takes 0.86
+ * to 1.0 of the time, in rows 1.03, from bf16 0.97 to 1.02, in rows of heads side by side 1.04, from bytes 1.01 to 1.03; 4 rows
+ * times plain floats 0.76 to 0.86, 8 and 12 rows 0.53 to 0.76, packed bf16 0.91 to 0.98.  The second request is needed: without it
+ * these take 1.05 to 1.2 times as long. */
 INLINE void thin_fetch_rows(const enum heed_type type, const int vectors, const bool into_l2, struct thin_ahead ahead,
                             uintptr_t further) {
     const int steps = thin_steps(type), bytes = vectors * VF_LANES * (int)type_bytes(type);
@@ -197,7 +198,7 @@ INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, 
 /* Into L2 alone, windows may be larger, which saves loads and stores of sums: of rows that have gaps, 8 rows times 4096 x 4096 take
  * 0.81 of the time with 16 KB, 0.73 with 32 and 0.68 with 64, 4 rows 0.84, 0.79 and 0.86.  Of pieces without gaps at most half, so
  * that the window after the next one lies in the same piece or at its head: from pages of 32 KB, decoding takes 0.96 with 16 KB,
- * 1.2 with 32; from bf16 of heads side by side 1.02 with 8 KB, 1.1 with 16, 1.24 with 32 (Zen 4). */
+ * 1.2 with 32; from bf16 of heads side by side 1.0 to 1.04 with 8 KB, 1.1 with 16, 1.17 to 1.3 with 32 (Zen 4). */
 INLINE int64_t thin_window_bytes(const struct heed_thin_product *product) {
     if (VF_LANES < HEED_LINE || product->fetch_into != HEED_INTO_L2)
         return product->rows > THIN_ROWS ? LONG_WINDOW_BYTES : WINDOW_BYTES;
