@@ -75,7 +75,7 @@ static int64_t thin_rows(const struct attention_plan *plan) {
     const bool floats = plan->key_type == HEED_F32 && plan->value_type == HEED_F32;
     if (request->key_tokens <= heed_cache_sizes().l2 / key_bytes / max_i64(1, plan->heads))
         return THIN_ROWS;
-    /* Of pairs that are not in a cache, dots take two at once only where they pack them. */
+    /* Of pairs that are in no cache, dots take many at once only where they pack them. */
     if (plan->fetch_into == HEED_INTO_L1 && (!plan->pairs || request->cache))
         return plan->heads < plan->most_workers ? THIN_ROWS_SHARED : THIN_ROWS_FETCHED_ONCE;
     return floats ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
