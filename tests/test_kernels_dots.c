@@ -2,6 +2,7 @@
  * are left alone.  Some tables finish a tile's sums beside the next tile's products, in one place for all of them; those of pairs
  * round while sums are in registers.  And what weights of dots are where scores have scales. */
 #include "dispatch.h"
+#include "harness_attention.h"
 #include "kernels_common.h"
 
 #include <math.h>
@@ -22,6 +23,7 @@ struct tiles_case {
 
 static void choose_tiles(struct tiles_case *c, const struct heed_kernels *table, struct rng *rng) {
     const struct heed_dots *dots = heed_kernels_dots(table, HEED_COMPUTE_BF16_AMX);
+    const enum heed_type last = f16_ignores_flushing() ? HEED_F16 : HEED_BF16;
     const enum fill mode = any_fill(rng);
     const int64_t most_k = rng_range(rng, 0, 9) == 0 ? 0 : rng_range(rng, 0, 3) ? 3 * HEED_DOT : MOST_K;
     *c = (struct tiles_case){
@@ -38,7 +40,7 @@ static void choose_tiles(struct tiles_case *c, const struct heed_kernels *table,
                                               .scales = c->scales,
                                               .alpha = rng_range(rng, 0, 2) ? 1.0f : -1.7f,
                                               .beta = rng_range(rng, 0, 2) ? 0.0f : 0.3f,
-                                              .type = (enum heed_type)rng_range(rng, HEED_F32, HEED_F16),
+                                              .type = (enum heed_type)rng_range(rng, HEED_F32, last),
                                               .ldc = HEED_PANEL + GAP};
     describe("dots that finish", table->name, "%d tiles, first %d x %d x %lld, type %d, alpha %g, beta %g, scales %d, %s", c->tiles,
              c->rows[0], c->columns[0], (long long)c->k, (int)c->finish.type, (double)c->finish.alpha, (double)c->finish.beta,
