@@ -108,6 +108,8 @@ struct attention_plan {
     bool is_thin;                       /* few rows, all of a head in one block */
     int64_t least_rows, most_rows;      /* of a key/value head, of sequences that are the plan's */
     enum heed_fetch_into fetch_into;    /* of keys and values */
+    bool is_far;                        /* shared caches do not hold keys and values; false also where that does not matter */
+    bool in_order;                      /* a chunk's keys lie in one piece of a cache, and so do its values */
     bool pack_keys, pack_values;
     bool pairs;                          /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
     const struct heed_i8_kernels *i8;    /* what makes products of integers, where keys or values are bytes in HEED_COMPUTE_I8; */

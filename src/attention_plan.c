@@ -91,9 +91,20 @@ static int64_t few_rows(const struct attention_plan *plan) {
     return min_i64(thin_rows(plan), request->key_tokens / THIN_KEYS_PER_ROW);
 }
 
+/* A call has half of it at best: an engine reads weights and the caches of other layers in between.  heed_cache_shared may have to
+ * ask the system, which takes longer than a small call. */
+static bool exceeds_shared_cache(const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    const int64_t key_bytes = request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type);
+    const int64_t keys = request->key_tokens, heads = max_i64(1, plan->heads);
+    return keys > heed_cache_sizes().l2 / key_bytes / heads && keys > heed_cache_shared() / 2 / key_bytes / heads;
+}
+
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     plan->pack_keys = !plan->is_thin && !plan->i8_keys;
+    plan->in_order = request->cache && request->cache->page_tokens >= HEED_CHUNK;
+    plan->is_far = plan->in_order && plan->fetch_into == HEED_INTO_L2 && exceeds_shared_cache(plan);
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
         if (plan->key_type == HEED_F32 && !plan->is_thin)

@@ -71,6 +71,7 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .far = rng_range(rng, 0, 1),
                                               .near = rng_range(rng, 0, 1),
                                               .exact = t->exact,
+                                              .in_order = rng_range(rng, 0, 1),
                                               .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2),
                                               .next = t->has_next ? t->a : NULL,
                                               .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};
@@ -187,6 +188,7 @@ static void compute_words(const struct heed_kernels *table, const struct heed_do
                                                              .ldc = c.stride[2],
                                                              .pairs = t->pairs,
                                                              .words = true,
+                                                             .in_order = rng_range(rng, 0, 1),
                                                              .exact = true,
                                                              .next = t->has_next ? t->a : NULL,
                                                              .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2)});

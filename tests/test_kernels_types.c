@@ -239,6 +239,8 @@ static void check_thin(const struct heed_kernels *table, const struct type_test 
                                         .continues = rng_range(rng, 0, 1),
                                         .far = rng_range(rng, 0, 1),
                                         .near = rng_range(rng, 0, 1),
+                                        .in_order = rng_range(rng, 0, 1),
+                                        .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2),
                                         .next = rng_range(rng, 0, 1) ? a : NULL,
                                         .next_step = rng_range(rng, 0, 1) * 64};
     describe(transposed ? "thin_product_transposed" : "thin_product", table->name, "%s, %d x %d, k %lld", test->name, rows, columns,

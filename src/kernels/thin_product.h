@@ -11,7 +11,8 @@
 enum {
     FOLLOWED_ROWS = 8,     /* of b, read side by side without fetches, */
     FOLLOWED_BYTES = 4096, /* if they are as long or longer */
-    IN_ORDER_ROWS = 512    /* of a panel */
+    PAGES_AHEAD = 8192,
+    PAGE_BYTES = 4096
 };
 
 /* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
@@ -21,7 +22,7 @@ INLINE bool thin_is_apart(const enum heed_type type, const int vectors, const in
 }
 /* `step`: of the two that a word has. */
 INLINE void thin_load_columns(const enum heed_type type, const enum thin_b kind, const int step, const int vectors, const void *b,
-                              vf column[THIN_VECTORS]) {
+                              vf column[WIDE_VECTORS]) {
     UNROLL for (int v = 0; v < vectors; v++) {
         if (kind != THIN_ROWS_OF_B)
             column[v] = v_pin(v_bf16(v_load_int((const uint8_t *)b + v * VF_LANES * WORD_BYTES), (kind == THIN_WORDS) == step));
@@ -31,19 +32,19 @@ INLINE void thin_load_columns(const enum heed_type type, const enum thin_b kind,
             column[v] = v_pin(load_type(type, type_at(type, b, v * VF_LANES)));
     }
 }
-INLINE void thin_load_sums(const enum heed_type type, const int vectors, const float *c, vf acc[THIN_VECTORS]) {
+INLINE void thin_load_sums(const enum heed_type type, const int vectors, const float *c, vf acc[WIDE_VECTORS]) {
     UNROLL for (int v = 0; v < vectors; v++) acc[v] = v_load(c + v * VF_LANES);
     UNROLL for (int v = 0; v < vectors; v += 2) if (thin_is_apart(type, vectors, v)) v_unzip(&acc[v], &acc[v + 1]);
 }
-INLINE void thin_store_sums(const enum heed_type type, const int vectors, vf acc[THIN_VECTORS], float *c) {
+INLINE void thin_store_sums(const enum heed_type type, const int vectors, vf acc[WIDE_VECTORS], float *c) {
     UNROLL for (int v = 0; v < vectors; v += 2) if (thin_is_apart(type, vectors, v)) v_zip(&acc[v], &acc[v + 1]);
     UNROLL for (int v = 0; v < vectors; v++) v_store(c + v * VF_LANES, acc[v]);
 }
 
 /* acc[i] = fma(a[i][p], b[p], acc[i]) for one p, `offset` floats behind where rows of a are. */
 INLINE void thin_step(const enum heed_type type, const enum thin_b kind, const int step, const int offset, const int rows,
-                      const int vectors, vf acc[][THIN_VECTORS], const struct tile_rows *a, const void *b) {
-    vf column[THIN_VECTORS];
+                      const int vectors, vf acc[][WIDE_VECTORS], const struct tile_rows *a, const void *b) {
+    vf column[WIDE_VECTORS];
     thin_load_columns(type, kind, step, vectors, b, column);
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_load1(tile_row(a, i) + offset);
@@ -67,7 +68,7 @@ INLINE void thin_b_advance(struct thin_rows_of_b *b, const int steps) {
 
 /* An even number of steps; a and b advance. */
 INLINE void thin_turn(const enum heed_type type, const enum thin_b kind, const int steps, const int rows, const int vectors,
-                      vf acc[][THIN_VECTORS], struct tile_rows *a, struct thin_rows_of_b *b) {
+                      vf acc[][WIDE_VECTORS], struct tile_rows *a, struct thin_rows_of_b *b) {
     UNROLL for (int u = 0; u < steps; u++)
         thin_step(type, kind, u % 2, u, rows, vectors, acc, a, b->at[kind == THIN_ROWS_OF_B ? u % 2 : 0] + u / 2 * b->two);
     tile_rows_advance(rows, a, steps);
@@ -77,7 +78,7 @@ INLINE void thin_turn(const enum heed_type type, const enum thin_b kind, const i
 
 /* The last step where there is no other: of a pair the even one alone, after a product of zeros, which is no -0. */
 INLINE void thin_last_step(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors,
-                           vf acc[][THIN_VECTORS], struct tile_rows *a, const struct thin_rows_of_b *b, bool pairs) {
+                           vf acc[][WIDE_VECTORS], struct tile_rows *a, const struct thin_rows_of_b *b, bool pairs) {
     const vf zero = v_pin(v_set1(pairs ? 0.0f : -0.0f)); /* no sum changes by -0 */
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_add(acc[i][v], zero);
     tile_rows_advance(rows, a, pairs);
@@ -89,7 +90,7 @@ INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const i
                       const struct thin_window *window, struct tile_rows a, struct thin_rows_of_b b, struct thin_ahead ahead,
                       float *c) {
     enum { LEAST_STEPS = 2 };
-    vf acc[THIN_ROWS][THIN_VECTORS];
+    vf acc[THIN_ROWS][WIDE_VECTORS];
     const enum heed_type order = kind == THIN_ROWS_OF_B ? type : HEED_F32; /* of sums */
     const int steps = thin_steps(type);
     const uintptr_t further = window->further;
@@ -140,12 +141,12 @@ INLINE void thin_bodies(const enum heed_type type, const enum thin_b kind, const
     }
 }
 
-THIN_SHAPES(thin, thin_bodies, HEED_F32, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_bf16, thin_bodies, HEED_BF16, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_f16, thin_bodies, HEED_F16, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_i8, thin_bodies, HEED_I8, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_words, thin_bodies, HEED_BF16, THIN_WORDS)
-THIN_SHAPES(thin_pair_words, thin_bodies, HEED_BF16, THIN_PAIR_WORDS)
+THIN_SHAPES(thin, WIDE_ROWS, thin_bodies, HEED_F32, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_bf16, WIDE_ROWS - 1, thin_bodies, HEED_BF16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_f16, WIDE_ROWS - 1, thin_bodies, HEED_F16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_i8, 0, thin_bodies, HEED_I8, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_words, 0, thin_bodies, HEED_BF16, THIN_WORDS)
+THIN_SHAPES(thin_pair_words, 0, thin_bodies, HEED_BF16, THIN_PAIR_WORDS)
 
 /* Of rows of b, or of words. */
 static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool pairs))[THIN_MOST_VECTORS] {
@@ -168,26 +169,55 @@ INLINE bool thin_is_followed(const struct heed_thin_product *product) {
            product->columns >= FOLLOWED_BYTES / (int)sizeof(float);
 }
 
-/* One tile reads a long panel of floats as it lies, which prefetchers follow by themselves where all would go into L2: of packed
- * floats from memory 2 and 4 rows take 0.80 to 0.95 of the time without fetches, from L3 0.75 to 0.95, partly from either 0.94 to
- * 1.24; 6 rows 0.97 to 1.18, and pieces of a cache, which end too soon, 1.1 to 1.4 (Zen 4). */
-INLINE bool thin_is_in_order(const struct heed_thin_product *product, const struct thin_split *split) {
-    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->type == HEED_F32 && product->rows <= LOW_ROWS &&
-           product->ldb == product->columns && split->vectors.count == 1 && product->k >= IN_ORDER_ROWS;
+/* How many vectors one tile may have, of rows of b that lie in order.  Floats of 4 rows have sums in memory then, which gcc keeps
+ * there: from L2 that takes 1.06 of the time, of 16 bits 1.04 to 1.12, and gains nothing. */
+INLINE int thin_widest(const struct heed_thin_product *product) {
+    const int rows = product->type == HEED_F32 && product->far ? WIDE_ROWS : WIDE_ROWS - 1;
+    return product->rows <= rows && !product->words ? WIDE_VECTORS : THIN_VECTORS;
+}
+
+/* One tile reads b as it lies, which prefetchers follow by themselves where all would go into L2.  They have to find it all: what
+ * is fetched hides what lies behind it from them (decoding takes 1.14 if each piece fetches the first 16 KB of the next one), and
+ * of rows that tiles share each sees steps.  Decoding with 32 heads of 128 on 8, floats, takes 0.82 to 0.86 of the time, with 24
+ * heads 0.75, from 16 bits 0.87 to 0.98, with as many heads as there are of keys 0.77 to 0.91; packed bf16 of 1 and 2 rows 0.8, of
+ * floats 2 and 4 rows 0.75 to 0.95.  Pages of 128 tokens 0.96, of 64 1.14 to 1.4; bytes 1.02 to 1.07, pairs 1.4 (Zen 4). */
+INLINE bool thin_is_in_order(const struct heed_thin_product *product) {
+    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->in_order && product->rows <= LOW_ROWS &&
+           product->ldb == product->columns && product->columns <= thin_widest(product) * VF_LANES && product->type != HEED_I8 &&
+           (product->type == HEED_F32 || !product->pairs);
+}
+
+/* A line of each page, `PAGES_AHEAD` bytes ahead of a window in order, for prefetchers end with a page, and to find the next one
+ * takes a walk through tables of pages, on virtual machines through two: one row takes 0.8 to 0.9 of the time, floats 0.97, but 4
+ * rows of 16 bits 1.1.  Huge pages are as quick without (Zen 4). */
+INLINE void thin_fetch_pages(const struct heed_thin_product *product, int64_t row, int64_t rows) {
+    const int64_t row_bytes = product->columns * type_bytes(product->type);
+    const struct thin_ahead pages = thin_ahead_at(product, row + rows + PAGES_AHEAD / row_bytes);
+    if (pages.data == 0 || (product->type != HEED_F32 && product->rows > 2))
+        return;
+    NO_UNROLL for (int64_t at = 0; at < rows * row_bytes; at += PAGE_BYTES)
+        __builtin_prefetch((const void *)(pages.data + (uintptr_t)at), 0, 2);
+}
+
+INLINE struct thin_split thin_split_in_order(const struct heed_thin_product *product) {
+    return (struct thin_split){thin_parts_of(product->rows, LOW_ROWS),
+                               thin_parts_of((product->columns + VF_LANES - 1) / VF_LANES, WIDE_VECTORS)};
 }
 
 static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const thin_shape(*shapes)[THIN_MOST_VECTORS] = thin_shapes_of(product->type, product->words, product->pairs);
-    const struct thin_split split = thin_split_of(product->rows, product->columns);
-    const bool once = thin_fetches_once(product, &split), followed = thin_is_followed(product);
-    const bool in_order = thin_is_in_order(product, &split);
+    const bool in_order = thin_is_in_order(product), followed = thin_is_followed(product);
+    const struct thin_split split = in_order ? thin_split_in_order(product) : thin_split_of(product->rows, product->columns);
+    const bool once = thin_fetches_once(product, &split);
     const bool is_long = once && split.vectors.count == 1;
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);
     struct thin_window window;
     for (int64_t row = 0; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once, is_long);
-        if (followed || (in_order && row + window.k < product->k))
+        if (followed || in_order)
             window.ahead.data = 0;
+        if (in_order)
+            thin_fetch_pages(product, row, window.k);
         thin_tiles(shapes, &split, &window);
     }
 }

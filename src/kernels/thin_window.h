@@ -24,8 +24,11 @@ enum {
      * fetched (8 rows from L2 0.91 of the AVX-512 peak, two tiles of 4 rows 0.83; AVX2, one vector wide, 0.77 and 0.88). */
     TALL_VECTORS = TILE_VECTORS / 2,
     THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS,
+    /* Where one tile is to read a whole row, see thin_is_in_order. */
+    WIDE_ROWS = 4,
+    WIDE_VECTORS = VF_LANES == HEED_LINE ? 8 : THIN_VECTORS,
     THIN_MOST_ROWS = 12, /* of tables of shapes */
-    THIN_MOST_VECTORS = 4
+    THIN_MOST_VECTORS = 8
 };
 
 /* A window of what lies ahead, by its address, for nothing is read of it; 0: none.  step: bytes from row to row; 0: it is one
@@ -104,26 +107,35 @@ INLINE void thin_fetch(const enum heed_type type, const int vectors, bool into_l
         thin_fetch_rows(type, vectors, false, ahead, further);
 }
 
-#define THIN_FITS(rows, vectors)                                                                                                   \
-    (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
-#define THIN_SHAPE(kernel, rows, vectors, bodies, ...)                                                                             \
+/* wide_rows: most rows of tiles of more than 4 vectors. */
+#define THIN_FITS(wide_rows, rows, vectors)                                                                                        \
+    (vectors > 4         ? VF_LANES == HEED_LINE && rows <= wide_rows                                                              \
+     : rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS)                                              \
+                         : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
+#define THIN_SHAPE(kernel, rows, vectors, wide_rows, bodies, ...)                                                                  \
     NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j, int tiles) {                      \
-        if (THIN_FITS(rows, vectors))                                                                                              \
-            bodies(__VA_ARGS__, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j,      \
-                   tiles);                                                                                                         \
+        if (THIN_FITS(wide_rows, rows, vectors))                                                                                   \
+            bodies(__VA_ARGS__, THIN_FITS(wide_rows, rows, vectors) ? rows : 1, THIN_FITS(wide_rows, rows, vectors) ? vectors : 1, \
+                   window, from, j, tiles);                                                                                        \
     }
 #define THIN_SHAPES_OF_ROWS(kernel, rows, ...)                                                                                     \
     THIN_SHAPE(kernel, rows, 1, __VA_ARGS__)                                                                                       \
     THIN_SHAPE(kernel, rows, 2, __VA_ARGS__)                                                                                       \
     THIN_SHAPE(kernel, rows, 3, __VA_ARGS__)                                                                                       \
     THIN_SHAPE(kernel, rows, 4, __VA_ARGS__)
+#define THIN_WIDE_SHAPES_OF_ROWS(kernel, rows, ...)                                                                                \
+    THIN_SHAPES_OF_ROWS(kernel, rows, __VA_ARGS__)                                                                                 \
+    THIN_SHAPE(kernel, rows, 5, __VA_ARGS__)                                                                                       \
+    THIN_SHAPE(kernel, rows, 6, __VA_ARGS__)                                                                                       \
+    THIN_SHAPE(kernel, rows, 7, __VA_ARGS__)                                                                                       \
+    THIN_SHAPE(kernel, rows, 8, __VA_ARGS__)
 #define THIN_TALL_SHAPES_OF_ROWS(kernel, rows, ...)                                                                                \
     THIN_SHAPE(kernel, rows, 1, __VA_ARGS__) THIN_SHAPE(kernel, rows, 2, __VA_ARGS__)
 #define THIN_SHAPES(kernel, ...)                                                                                                   \
-    THIN_SHAPES_OF_ROWS(kernel, 1, __VA_ARGS__)                                                                                    \
-    THIN_SHAPES_OF_ROWS(kernel, 2, __VA_ARGS__)                                                                                    \
-    THIN_SHAPES_OF_ROWS(kernel, 3, __VA_ARGS__)                                                                                    \
-    THIN_SHAPES_OF_ROWS(kernel, 4, __VA_ARGS__)                                                                                    \
+    THIN_WIDE_SHAPES_OF_ROWS(kernel, 1, __VA_ARGS__)                                                                               \
+    THIN_WIDE_SHAPES_OF_ROWS(kernel, 2, __VA_ARGS__)                                                                               \
+    THIN_WIDE_SHAPES_OF_ROWS(kernel, 3, __VA_ARGS__)                                                                               \
+    THIN_WIDE_SHAPES_OF_ROWS(kernel, 4, __VA_ARGS__)                                                                               \
     THIN_SHAPES_OF_ROWS(kernel, 5, __VA_ARGS__)                                                                                    \
     THIN_SHAPES_OF_ROWS(kernel, 6, __VA_ARGS__)                                                                                    \
     THIN_TALL_SHAPES_OF_ROWS(kernel, 7, __VA_ARGS__)                                                                               \
@@ -132,13 +144,18 @@ INLINE void thin_fetch(const enum heed_type type, const int vectors, bool into_l
     THIN_TALL_SHAPES_OF_ROWS(kernel, 10, __VA_ARGS__)                                                                              \
     THIN_TALL_SHAPES_OF_ROWS(kernel, 11, __VA_ARGS__)                                                                              \
     THIN_TALL_SHAPES_OF_ROWS(kernel, 12, __VA_ARGS__)
+#define THIN_WIDE_NAMES(kernel, rows)                                                                                              \
+    {                                                                                                                              \
+        kernel##_##rows##x1, kernel##_##rows##x2, kernel##_##rows##x3, kernel##_##rows##x4, kernel##_##rows##x5,                   \
+            kernel##_##rows##x6, kernel##_##rows##x7, kernel##_##rows##x8                                                          \
+    }
 #define THIN_TALL_NAMES(kernel, rows)                                                                                              \
     { kernel##_##rows##x1, kernel##_##rows##x2 }
 #define THIN_TABLE(kernel)                                                                                                         \
     {                                                                                                                              \
-        TILE_NAMES(kernel, 1), TILE_NAMES(kernel, 2), TILE_NAMES(kernel, 3), TILE_NAMES(kernel, 4), TILE_NAMES(kernel, 5),         \
-            TILE_NAMES(kernel, 6), THIN_TALL_NAMES(kernel, 7), THIN_TALL_NAMES(kernel, 8), THIN_TALL_NAMES(kernel, 9),             \
-            THIN_TALL_NAMES(kernel, 10), THIN_TALL_NAMES(kernel, 11), THIN_TALL_NAMES(kernel, 12)                                  \
+        THIN_WIDE_NAMES(kernel, 1), THIN_WIDE_NAMES(kernel, 2), THIN_WIDE_NAMES(kernel, 3), THIN_WIDE_NAMES(kernel, 4),            \
+            TILE_NAMES(kernel, 5), TILE_NAMES(kernel, 6), THIN_TALL_NAMES(kernel, 7), THIN_TALL_NAMES(kernel, 8),                  \
+            THIN_TALL_NAMES(kernel, 9), THIN_TALL_NAMES(kernel, 10), THIN_TALL_NAMES(kernel, 11), THIN_TALL_NAMES(kernel, 12)      \
     }
 
 /* n in as few parts of at most `most` as there can be, as even as can be: `longer` of them have each + 1. */
