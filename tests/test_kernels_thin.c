@@ -100,8 +100,10 @@ static void must_be_chain(const struct thin_case *t, int row, int column, float 
     must(compare(ANY_NAN, &got, &chain, 1, 1));
 }
 
-/* Few, a panel, more than that, and rows of more than 4 KB. */
+/* Few, a panel, more than that, and rows of more than 4 KB; or whole vectors, of which tiles may be as wide as a row. */
 static int any_columns(struct rng *rng) {
+    if (rng_range(rng, 0, 3) == 0)
+        return HEED_SUM_LANES * (int)rng_range(rng, 1, 2 * HEED_PANEL / HEED_SUM_LANES);
     const int ranges[][2] = {{1, 70}, {1, 70}, {HEED_PANEL, HEED_PANEL}, {1, 270}, {1000, 1100}};
     const int *range = ranges[rng_range(rng, 0, (int)(sizeof ranges / sizeof *ranges) - 1)];
     return (int)rng_range(rng, range[0], range[1]);

@@ -216,7 +216,10 @@ static void check_loads(const struct heed_kernels *table, const struct type_test
 static void check_thin(const struct heed_kernels *table, const struct type_test *test, struct rng *rng) {
     static const int64_t wide[] = {1023, 1024, 1025, 2100};
     const bool transposed = rng_range(rng, 0, 1), is_wide = rng_range(rng, 0, 19) == 0;
-    const int rows = (int)rng_range(rng, 1, 13), columns = (int)(is_wide ? wide[rng_range(rng, 0, 3)] : rng_range(rng, 1, 140));
+    const bool whole = rng_range(rng, 0, 2) == 0; /* tiles may be as wide as a row */
+    const int rows = (int)rng_range(rng, 1, 13);
+    const int columns =
+        whole ? HEED_SUM_LANES * (int)rng_range(rng, 1, 8) : (int)(is_wide ? wide[rng_range(rng, 0, 3)] : rng_range(rng, 1, 140));
     const int64_t k = rng_range(rng, 1, is_wide ? 12 : 300), ldc = (columns + 15) / 16 * 16;
     struct halves b = new_halves(test, transposed ? columns : k, transposed ? k : columns, rng);
     float *a = new_filled(rng, FILL_NORMAL, rows * k), *got = new_filled(rng, FILL_NORMAL, rows * ldc),

@@ -34,6 +34,7 @@
 #include "kernels/score_panel.h"
 #include "kernels/thin_panel.h"
 #include "kernels/thin_window.h"
+#include "kernels/thin_followed.h"
 #include "kernels/thin_product.h"
 #include "kernels/thin_squares.h"
 #include "kernels/thin_transposed.h"

@@ -1,19 +1,14 @@
 /* thin_product: few rows times a long matrix that is read once, from memory.  Contract in src/kernels.h.
  *
  * By windows (thin_window.h); only one row, or two where vectors are narrow, leave it to prefetchers, which do follow these
- * (thin_panel.h, thin_is_followed).  Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile:
+ * (thin_panel.h, thin_followed.h).  Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile:
  * widened into L1 first, decoding from bf16 took 1.5 times as long, and from bytes twice.
  *
  * b is rows of a type, or a panel of words: two elements of k side by side, which become floats by an operation each, in order. */
 #ifndef HEED_KERNELS_THIN_PRODUCT_H
 #define HEED_KERNELS_THIN_PRODUCT_H
 
-enum {
-    FOLLOWED_ROWS = 8,     /* of b, read side by side without fetches, */
-    FOLLOWED_BYTES = 4096, /* if they are as long or longer */
-    PAGES_AHEAD = 8192,
-    PAGE_BYTES = 4096
-};
+enum { PAGES_AHEAD = 8192 };
 
 /* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
  * too. */
@@ -158,17 +153,6 @@ static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool p
     return words ? of_words[pairs] : of_types[type];
 }
 
-/* One row times long rows of floats, or two where vectors are narrow: prefetchers follow several rows at once.  1 x 4096 x 4096
- * takes 0.74 of the time with fetches, 2 rows 0.9, with two threads 0.87, from L3 0.6 to 0.9; of rows of 4 KB 0.6 from L3 and 1.1
- * from memory, of 2 KB 1.15, and 4 rows are as quick with fetches (Zen 3).  By AVX-512, from L3 0.8 and from memory 0.99, of rows
- * of 4 KB 0.95 and 1.01, and two rows 1.06 (a Xeon).  Where lines are fetched once, from L3 0.5 to 0.65 too, but from memory, where
- * weights come from, 1.06 to 1.45, by AVX2 1.4 to 2.2 (Zen 5). */
-INLINE bool thin_is_followed(const struct heed_thin_product *product) {
-    const int most = VF_LANES < HEED_LINE ? 2 : 1;
-    return product->fetch_into != HEED_INTO_L1 && product->rows <= most && product->type == HEED_F32 &&
-           product->columns >= FOLLOWED_BYTES / (int)sizeof(float);
-}
-
 /* How many vectors one tile may have, of rows of b that lie in order.  Floats of 4 rows have sums in memory then, which gcc keeps
  * there: from L2 that takes 1.06 of the time, of 16 bits 1.04 to 1.12, and gains nothing. */
 INLINE int thin_widest(const struct heed_thin_product *product) {
@@ -212,7 +196,7 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const bool is_long = once && split.vectors.count == 1;
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);
     struct thin_window window;
-    for (int64_t row = 0; row < product->k; row += window.k) {
+    for (int64_t row = followed ? thin_followed(product) : 0; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once, is_long);
         if (followed || in_order)
             window.ahead.data = 0;
