@@ -1,8 +1,9 @@
 /* thin_product: few rows times a long matrix that is read once, from memory.  Contract in src/kernels.h.
  *
  * By windows (thin_window.h); only one row, or two where vectors are narrow, leave it to prefetchers, which do follow these
- * (thin_panel.h, thin_followed.h).  Elements of 16 or 8 bits become floats in registers, each vector once for all rows of a tile:
- * widened into L1 first, decoding from bf16 took 1.5 times as long, and from bytes twice.
+ * (thin_panel.h, thin_followed.h), and few rows what lies in order (thin_is_in_order).  Elements of 16 or 8 bits become floats in
+ * registers, each vector once for all rows of a tile: widened into L1 first, decoding from bf16 took 1.5 times as long, and from
+ * bytes twice.
  *
  * b is rows of a type, or a panel of words: two elements of k side by side, which become floats by an operation each, in order. */
 #ifndef HEED_KERNELS_THIN_PRODUCT_H
