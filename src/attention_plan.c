@@ -68,17 +68,21 @@ static int choose_subrows(void) {
 /* In pairs: thin products take elements as they are. */
 static bool must_be_rounded(enum heed_type type) { return type == HEED_F32 || type == HEED_F16; }
 
-/* Rows that are few, at most, by where keys and values are: L2 holds all of them, or it does not. */
-static int64_t thin_rows(const struct attention_plan *plan) {
+/* Whether keys and values of all heads are more than so many bytes hold. */
+static bool exceed(const struct attention_plan *plan, int64_t cache) {
     const struct heed_attention *request = plan->request;
     const int64_t key_bytes = request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type);
-    const bool floats = plan->key_type == HEED_F32 && plan->value_type == HEED_F32;
-    if (request->key_tokens <= heed_cache_sizes().l2 / key_bytes / max_i64(1, plan->heads))
+    return request->key_tokens > cache / key_bytes / max_i64(1, plan->heads);
+}
+
+/* Rows that are few, at most, by where keys and values are: L2 holds all of them, or it does not. */
+static int64_t thin_rows(const struct attention_plan *plan) {
+    if (!exceed(plan, heed_cache_sizes().l2))
         return THIN_ROWS;
     /* Of pairs that are in no cache, dots take many at once only where they pack them. */
-    if (plan->fetch_into == HEED_INTO_L1 && (!plan->pairs || request->cache))
+    if (plan->fetch_into == HEED_INTO_L1 && (!plan->pairs || plan->request->cache))
         return plan->heads < plan->most_workers ? THIN_ROWS_SHARED : THIN_ROWS_FETCHED_ONCE;
-    return floats ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
+    return plan->key_type == HEED_F32 && plan->value_type == HEED_F32 ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
 }
 
 /* Of any call: 0 where products of few rows do not do. */
@@ -91,20 +95,14 @@ static int64_t few_rows(const struct attention_plan *plan) {
     return min_i64(thin_rows(plan), request->key_tokens / THIN_KEYS_PER_ROW);
 }
 
-/* A call has half of it at best: an engine reads weights and the caches of other layers in between.  heed_cache_shared may have to
- * ask the system, which takes longer than a small call. */
-static bool exceeds_shared_cache(const struct attention_plan *plan) {
-    const struct heed_attention *request = plan->request;
-    const int64_t key_bytes = request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type);
-    const int64_t keys = request->key_tokens, heads = max_i64(1, plan->heads);
-    return keys > heed_cache_sizes().l2 / key_bytes / heads && keys > heed_cache_shared() / 2 / key_bytes / heads;
-}
-
 static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     plan->pack_keys = !plan->is_thin && !plan->i8_keys;
     plan->in_order = request->cache && request->cache->page_tokens >= HEED_CHUNK;
-    plan->is_far = plan->in_order && plan->fetch_into == HEED_INTO_L2 && exceeds_shared_cache(plan);
+    /* A call has half of the shared cache at best: an engine reads weights and other layers' caches in between.  L2 comes first,
+     * since to ask for the other takes longer than a small call. */
+    plan->is_far = plan->is_thin && plan->in_order && plan->fetch_into == HEED_INTO_L2 && exceed(plan, heed_cache_sizes().l2) &&
+                   exceed(plan, heed_cache_shared() / 2);
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
         if (plan->key_type == HEED_F32 && !plan->is_thin)

@@ -154,8 +154,9 @@ static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool p
     return words ? of_words[pairs] : of_types[type];
 }
 
-/* How many vectors one tile may have, of rows of b that lie in order.  Floats of 4 rows have sums in memory then, which gcc keeps
- * there: from L2 that takes 1.06 of the time, of 16 bits 1.04 to 1.12, and gains nothing. */
+/* How many vectors one tile may have, of rows of b that lie in order.  With 4 rows and 8 vectors there are more sums than
+ * registers, and gcc keeps some on the stack: floats from memory gain by it, from L2 they take 1.06 of the time, 16 bits 1.04
+ * to 1.12. */
 INLINE int thin_widest(const struct heed_thin_product *product) {
     const int rows = product->type == HEED_F32 && product->far ? WIDE_ROWS : WIDE_ROWS - 1;
     return product->rows <= rows && !product->words ? WIDE_VECTORS : THIN_VECTORS;
@@ -184,9 +185,9 @@ INLINE void thin_fetch_pages(const struct heed_thin_product *product, int64_t ro
         __builtin_prefetch((const void *)(pages.data + (uintptr_t)at), 0, 2);
 }
 
+/* One tile. */
 INLINE struct thin_split thin_split_in_order(const struct heed_thin_product *product) {
-    return (struct thin_split){thin_parts_of(product->rows, LOW_ROWS),
-                               thin_parts_of((product->columns + VF_LANES - 1) / VF_LANES, WIDE_VECTORS)};
+    return (struct thin_split){.rows = {1, product->rows, 0}, .vectors = {1, (product->columns + VF_LANES - 1) / VF_LANES, 0}};
 }
 
 static void thin_product_of_vectors(const struct heed_thin_product *product) {
@@ -196,8 +197,9 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const bool once = thin_fetches_once(product, &split);
     const bool is_long = once && split.vectors.count == 1;
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);
+    const int64_t done = followed ? thin_followed(product) : 0;
     struct thin_window window;
-    for (int64_t row = followed ? thin_followed(product) : 0; row < product->k; row += window.k) {
+    for (int64_t row = done; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once, is_long);
         if (followed || in_order)
             window.ahead.data = 0;
