@@ -9,7 +9,10 @@
 #ifndef HEED_KERNELS_THIN_PRODUCT_H
 #define HEED_KERNELS_THIN_PRODUCT_H
 
-enum { PAGES_AHEAD = 8192 };
+enum {
+    HALVES_IN_ORDER = 2, /* rows of a, at most, where b is of 16 bits */
+    PAGES_AHEAD = 8192
+};
 
 /* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
  * too. */
@@ -138,8 +141,8 @@ INLINE void thin_bodies(const enum heed_type type, const enum thin_b kind, const
 }
 
 THIN_SHAPES(thin, WIDE_ROWS, thin_bodies, HEED_F32, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_bf16, WIDE_ROWS - 1, thin_bodies, HEED_BF16, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_f16, WIDE_ROWS - 1, thin_bodies, HEED_F16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_bf16, HALVES_IN_ORDER, thin_bodies, HEED_BF16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_f16, HALVES_IN_ORDER, thin_bodies, HEED_F16, THIN_ROWS_OF_B)
 THIN_SHAPES(thin_i8, 0, thin_bodies, HEED_I8, THIN_ROWS_OF_B)
 THIN_SHAPES(thin_words, 0, thin_bodies, HEED_BF16, THIN_WORDS)
 THIN_SHAPES(thin_pair_words, 0, thin_bodies, HEED_BF16, THIN_PAIR_WORDS)
@@ -155,31 +158,32 @@ static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool p
 }
 
 /* How many vectors one tile may have, of rows of b that lie in order.  With 4 rows and 8 vectors there are more sums than
- * registers, and gcc keeps some on the stack: floats from memory gain by it, from L2 they take 1.06 of the time, 16 bits 1.04
- * to 1.12. */
+ * registers, and gcc keeps some on the stack: from memory that gains, from L2 it takes 1.06 of the time. */
 INLINE int thin_widest(const struct heed_thin_product *product) {
-    const int rows = product->type == HEED_F32 && product->far ? WIDE_ROWS : WIDE_ROWS - 1;
-    return product->rows <= rows && !product->words ? WIDE_VECTORS : THIN_VECTORS;
+    return product->words || (product->rows == WIDE_ROWS && !product->far) ? THIN_VECTORS : WIDE_VECTORS;
 }
 
 /* One tile reads b as it lies, which prefetchers follow by themselves where all would go into L2.  They have to find it all: what
  * is fetched hides what lies behind it from them (decoding takes 1.14 if each piece fetches the first 16 KB of the next one), and
- * of rows that tiles share each sees steps.  Decoding with 32 heads of 128 on 8, floats, takes 0.82 to 0.86 of the time, with 24
- * heads 0.75, from 16 bits 0.87 to 0.98, with as many heads as there are of keys 0.77 to 0.91; packed bf16 of 1 and 2 rows 0.8, of
- * floats 2 and 4 rows 0.75 to 0.95.  Pages of 128 tokens 0.96, of 64 1.14 to 1.4; bytes 1.02 to 1.07, pairs 1.4 (Zen 4). */
+ * of rows that tiles share each sees steps.  Decoding with 32 heads of 128 on 8, floats, takes 0.82 to 0.87 of the time, with 24
+ * heads 0.75, with as many heads as there are of keys 0.86 to 0.9, of 16 bits 0.77 to 0.86; packed floats of 4 rows 0.82 to 0.97,
+ * of 16 bits 1 and 2 rows 0.79 to 0.89.  But 3 and 4 rows of 16 bits, whose products take as long as memory, take 0.93 to 1.2;
+ * pages of 128 tokens 0.96, of 64 1.14 to 1.4; bytes 1.02 to 1.07, pairs 1.4 (Zen 4). */
 INLINE bool thin_is_in_order(const struct heed_thin_product *product) {
-    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->in_order && product->rows <= LOW_ROWS &&
-           product->ldb == product->columns && product->columns <= thin_widest(product) * VF_LANES && product->type != HEED_I8 &&
-           (product->type == HEED_F32 || !product->pairs);
+    const bool floats = product->type == HEED_F32,
+               halves = (product->type == HEED_BF16 || product->type == HEED_F16) && !product->pairs;
+    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->in_order &&
+           ((floats && product->rows <= LOW_ROWS) || (halves && product->rows <= HALVES_IN_ORDER)) &&
+           product->ldb == product->columns && product->columns <= thin_widest(product) * VF_LANES;
 }
 
 /* A line of each page, `PAGES_AHEAD` bytes ahead of a window in order, for prefetchers end with a page, and to find the next one
- * takes a walk through tables of pages, on virtual machines through two: one row takes 0.8 to 0.9 of the time, floats 0.97, but 4
- * rows of 16 bits 1.1.  Huge pages are as quick without (Zen 4). */
+ * takes a walk through tables of pages, on virtual machines through two: one row takes 0.8 to 0.9 of the time, 4 rows of floats
+ * 0.97.  Huge pages are as quick without (Zen 4). */
 INLINE void thin_fetch_pages(const struct heed_thin_product *product, int64_t row, int64_t rows) {
     const int64_t row_bytes = product->columns * type_bytes(product->type);
     const struct thin_ahead pages = thin_ahead_at(product, row + rows + PAGES_AHEAD / row_bytes);
-    if (pages.data == 0 || (product->type != HEED_F32 && product->rows > 2))
+    if (pages.data == 0)
         return;
     NO_UNROLL for (int64_t at = 0; at < rows * row_bytes; at += PAGE_BYTES)
         __builtin_prefetch((const void *)(pages.data + (uintptr_t)at), 0, 2);
