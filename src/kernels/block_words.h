@@ -13,6 +13,7 @@ enum {
     TURN_WORDS = 2,                        /* that kernels take at a time, for 8 elements of k */
     TURN_DEPTH = TURN_WORDS * WORD_BYTES,
     BLOCK_TURNS = TYPE_BLOCK / TURN_DEPTH,
+    PAGE_BYTES = 4096,  /* of virtual memory, at least */
     BLOCK_AHEAD = 4096, /* bytes, into L1; twice as far into L2, or into L1 alone */
     WINDOW_BLOCKS = 8,
     INT4_WINDOW_BLOCKS = 16,
@@ -92,6 +93,12 @@ INLINE void fetch_some_lines(uintptr_t at, int first, int step, int lines) {
         __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 2);
         PIN(line);
     }
+}
+
+/* A line of each page that lies 8 KB ahead of so many bytes, into L2: what reads these in order needs no more. */
+INLINE void fetch_packed_pages(const void *packed, int64_t bytes) {
+    const uintptr_t ahead = (uintptr_t)packed + 2 * BLOCK_AHEAD;
+    NO_UNROLL for (int64_t at = 0; at < bytes; at += PAGE_BYTES) __builtin_prefetch((const void *)(ahead + (uintptr_t)at), 0, 2);
 }
 
 /* Once, 8 KB ahead is best: with 12 to 24 KB, q8_0 from memory takes 1.07 of the time.  Twice, and again 4 KB ahead, is for

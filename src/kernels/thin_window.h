@@ -9,7 +9,6 @@
 
 enum {
     WINDOW_BYTES = 8192,   /* computed while as many are fetched */
-    PAGE_BYTES = 4096,     /* of virtual memory, at least */
     LONG_ROW_BYTES = 1024, /* of weights as they are, and not of heads side by side */
     /* Of several tiles one under the other each loads and stores its sums once a window.  With 16 KB 16 and 64 rows of floats take
      * 0.93 of the time, 16 bits 0.95 to 0.98; with 32 KB they gain no more, nor does AVX2 (Zen 5). */
