@@ -50,8 +50,8 @@ INLINE struct i8_cache_rows i8_cache_rows_at(const struct i8_cache_tile *tile, c
 
 /* A line of each of 4 rows into L1, and into L2 what lies as far behind it.  Where all goes into L2, into that, and so twice, for
  * of what is asked for once some is not fetched: decoding 32768 keys from memory with 32, 16 and 8 heads of 128 on 8 takes 0.72 to
- * 0.84 of the time so, with heads of 64 0.89 to 0.94, from L3 1.04 to 1.06; once, 8 KB ahead, 0.87 to 0.97, 4 KB ahead 0.97
- * to 1.07, and without fetches 1.0 to 1.2 (Zen 4). */
+ * 0.84 of the time so, with heads of 64 0.89 to 0.94, 4 tokens 0.95, pages of 64 tokens 0.80, of 16 1.10, 4096 keys from L3 1.06;
+ * once, 8 KB ahead, 0.87 to 0.97, 4 KB ahead 0.97 to 1.07, and without fetches 1.0 to 1.2 (Zen 4). */
 INLINE void i8_cache_fetch(const enum heed_fetch_into into, int64_t ldb, uintptr_t at) {
     UNROLL for (int u = 0; u < WORD_BYTES; u++) {
         const char *line = (const char *)(at + (uintptr_t)(u * ldb));
@@ -96,7 +96,8 @@ INLINE void i8_cache_sum(const int rows, const bool whole, const enum heed_fetch
 }
 
 /* The chains of a tile take in rows [p, end) of b, which are all of a block of a, or of what it has. */
-INLINE void i8_cache_block(const int rows, const bool whole, const struct i8_cache_tile *tile, int p, int end, float *chain) {
+INLINE void i8_cache_block(const int rows, const bool whole, const enum heed_fetch_into into, const struct i8_cache_tile *tile,
+                           int p, int end, float *chain) {
     const struct heed_i8_cache_product *product = tile->product;
     const struct heed_i8_block *a = product->a + tile->row * product->lda + p / TYPE_BLOCK;
     vi sums[I8_CACHE_ROWS][WORD_BYTES];
@@ -104,12 +105,7 @@ INLINE void i8_cache_block(const int rows, const bool whole, const struct i8_cac
         i8_start(HEED_Q8_0, a + i * product->lda);
     NO_UNROLL while (p < end) {
         const struct i8_cache_rows at = i8_cache_rows_at(tile, a->q + p % TYPE_BLOCK, p, end);
-        if (I8_ONCE && product->fetch_into == HEED_INTO_L1)
-            i8_cache_sum(rows, whole, HEED_INTO_L1, product, at, sums);
-        else if (I8_INTO_L2 && product->fetch_into == HEED_INTO_L2)
-            i8_cache_sum(rows, whole, HEED_INTO_L2, product, at, sums);
-        else
-            i8_cache_sum(rows, whole, HEED_INTO_L1_AND_L2, product, at, sums);
+        i8_cache_sum(rows, whole, into, product, at, sums);
         p = at.end;
     }
     PIN(chain); /* else gcc keeps chains in registers, and sums on the stack */
@@ -132,7 +128,7 @@ INLINE void i8_cache_end(const int rows, const struct i8_cache_tile *tile, const
 }
 
 /* Tiles side by side, of columns from `first` on, block by block. */
-INLINE void i8_cache_across(const int rows, struct i8_cache_tile *tile, int first, int columns) {
+INLINE void i8_cache_across(const int rows, const enum heed_fetch_into into, struct i8_cache_tile *tile, int first, int columns) {
     const struct heed_i8_cache_product *product = tile->product;
     float chains[I8_CACHE_ROWS * I8_CACHE_ACROSS] __attribute__((aligned(64)));
     memset(chains, 0, (size_t)(rows * round_up(columns, I8_CACHE_COLUMNS)) * sizeof *chains);
@@ -141,9 +137,9 @@ INLINE void i8_cache_across(const int rows, struct i8_cache_tile *tile, int firs
         for (int j = 0; j < columns; j += I8_CACHE_COLUMNS) {
             tile->j = first + j;
             if (p >= product->begin && end % WORD_BYTES == 0)
-                i8_cache_block(rows, true, tile, p, end, chains + rows * j);
+                i8_cache_block(rows, true, into, tile, p, end, chains + rows * j);
             else
-                i8_cache_block(rows, false, tile, p, end, chains + rows * j);
+                i8_cache_block(rows, false, into, tile, p, end, chains + rows * j);
         }
     }
     for (int j = 0; j < columns; j += I8_CACHE_COLUMNS) {
@@ -152,24 +148,35 @@ INLINE void i8_cache_across(const int rows, struct i8_cache_tile *tile, int firs
     }
 }
 
-#define I8_CACHE_SHAPE(rows)                                                                                                       \
-    NOINLINE void i8_cache_##rows(struct i8_cache_tile *tile, int first, int columns) {                                            \
-        i8_cache_across(rows <= I8_CACHE_ROWS ? rows : 1, tile, first, columns);                                                   \
+/* Where that is known to be better, and nowhere else: each is code of its own. */
+INLINE enum heed_fetch_into i8_cache_into(const enum heed_fetch_into into) {
+    const bool knows = (into == HEED_INTO_L1 && I8_ONCE) || (into == HEED_INTO_L2 && I8_INTO_L2);
+    return knows ? into : HEED_INTO_L1_AND_L2;
+}
+#define I8_CACHE_SHAPE(name, into, rows)                                                                                           \
+    NOINLINE void name##_##rows(struct i8_cache_tile *tile, int first, int columns) {                                              \
+        if (i8_cache_into(into) == (into))                                                                                         \
+            i8_cache_across(rows <= I8_CACHE_ROWS ? rows : 1, into, tile, first, columns);                                         \
     }
-I8_CACHE_SHAPE(1)
-I8_CACHE_SHAPE(2)
-I8_CACHE_SHAPE(3)
-I8_CACHE_SHAPE(4)
+#define I8_CACHE_SHAPES(name, into)                                                                                                \
+    I8_CACHE_SHAPE(name, into, 1)                                                                                                  \
+    I8_CACHE_SHAPE(name, into, 2) I8_CACHE_SHAPE(name, into, 3) I8_CACHE_SHAPE(name, into, 4)
+I8_CACHE_SHAPES(i8_cache, HEED_INTO_L1_AND_L2)
+I8_CACHE_SHAPES(i8_cache_into_l1, HEED_INTO_L1)
+I8_CACHE_SHAPES(i8_cache_into_l2, HEED_INTO_L2)
 
 /* The first rows fetch. */
 static void i8_cache_product(const struct heed_i8_cache_product *product) {
-    static void (*const shapes[I8_ROWS])(struct i8_cache_tile *, int, int) = I8_NAMES(i8_cache);
+    static void (*const shapes[][I8_ROWS])(struct i8_cache_tile *, int, int) = {[HEED_INTO_L1_AND_L2] = I8_NAMES(i8_cache),
+                                                                                [HEED_INTO_L1] = I8_NAMES(i8_cache_into_l1),
+                                                                                [HEED_INTO_L2] = I8_NAMES(i8_cache_into_l2)};
+    const enum heed_fetch_into into = i8_cache_into(product->fetch_into);
     struct i8_cache_tile tile = {.product = product};
     for (int first = 0; first < product->columns; first += I8_CACHE_ACROSS) {
         tile.ahead = larger(1, I8_CACHE_AHEAD / (int)product->ldb);
         for (int rows = tile.row = 0; tile.row < product->rows; tile.row += rows) {
             rows = i8_part(product->rows - tile.row, I8_CACHE_ROWS);
-            shapes[rows - 1](&tile, first, smaller(I8_CACHE_ACROSS, product->columns - first));
+            shapes[into][rows - 1](&tile, first, smaller(I8_CACHE_ACROSS, product->columns - first));
             tile.ahead = 0;
         }
     }
