@@ -14,6 +14,7 @@ enum {
     TURN_DEPTH = TURN_WORDS * WORD_BYTES,
     BLOCK_TURNS = TYPE_BLOCK / TURN_DEPTH,
     PAGE_BYTES = 4096,  /* of virtual memory, at least */
+    PAGES_AHEAD = 8192, /* bytes from where they are read to where they are fetched */
     BLOCK_AHEAD = 4096, /* bytes, into L1; twice as far into L2, or into L1 alone */
     WINDOW_BLOCKS = 8,
     INT4_WINDOW_BLOCKS = 16,
@@ -95,10 +96,9 @@ INLINE void fetch_some_lines(uintptr_t at, int first, int step, int lines) {
     }
 }
 
-/* A line of each page that lies 8 KB ahead of so many bytes, into L2: what reads these in order needs no more. */
-INLINE void fetch_packed_pages(const void *packed, int64_t bytes) {
-    const uintptr_t ahead = (uintptr_t)packed + 2 * BLOCK_AHEAD;
-    NO_UNROLL for (int64_t at = 0; at < bytes; at += PAGE_BYTES) __builtin_prefetch((const void *)(ahead + (uintptr_t)at), 0, 2);
+/* A line of each page, into L2: where bytes are read in order, prefetchers find the rest of a page by themselves. */
+INLINE void fetch_pages(uintptr_t from, int64_t bytes) {
+    NO_UNROLL for (int64_t at = 0; at < bytes; at += PAGE_BYTES) __builtin_prefetch((const void *)(from + (uintptr_t)at), 0, 2);
 }
 
 /* Once, 8 KB ahead is best: with 12 to 24 KB, q8_0 from memory takes 1.07 of the time.  Twice, and again 4 KB ahead, is for

@@ -50,8 +50,8 @@ INLINE struct i8_cache_rows i8_cache_rows_at(const struct i8_cache_tile *tile, c
 
 /* A line of each of 4 rows into L1, and into L2 what lies as far behind it.  Where all goes into L2, into that, and so twice, for
  * of what is asked for once some is not fetched: decoding 32768 keys from memory with 32, 16 and 8 heads of 128 on 8 takes 0.72 to
- * 0.84 of the time so, with heads of 64 0.89 to 0.94, 4 tokens 0.95, pages of 64 tokens 0.80, of 16 1.10, 4096 keys from L3 1.06;
- * once, 8 KB ahead, 0.87 to 0.97, 4 KB ahead 0.97 to 1.07, and without fetches 1.0 to 1.2 (Zen 4). */
+ * 0.84 of the time so, with heads of 64 0.89 to 0.94, 4 tokens 0.95, pages of 64 tokens 0.80, of 16 1.10, 4096 keys from L3 1.06,
+ * with 64 tokens 1.03; once, 8 KB ahead, 0.87 to 0.97, 4 KB ahead 0.97 to 1.07, and without fetches 1.0 to 1.2 (Zen 4). */
 INLINE void i8_cache_fetch(const enum heed_fetch_into into, int64_t ldb, uintptr_t at) {
     UNROLL for (int u = 0; u < WORD_BYTES; u++) {
         const char *line = (const char *)(at + (uintptr_t)(u * ldb));
@@ -148,7 +148,8 @@ INLINE void i8_cache_across(const int rows, const enum heed_fetch_into into, str
     }
 }
 
-/* Where that is known to be better, and nowhere else: each is code of its own. */
+/* Into one cache alone only where that is known to be better.  Each way is code of its own: with all three in one function gcc kept
+ * sums on the stack, and 4096 keys from L3 took 1.15 of the time, with 64 tokens 1.13 (Zen 4). */
 INLINE enum heed_fetch_into i8_cache_into(const enum heed_fetch_into into) {
     const bool knows = (into == HEED_INTO_L1 && I8_ONCE) || (into == HEED_INTO_L2 && I8_INTO_L2);
     return knows ? into : HEED_INTO_L1_AND_L2;

@@ -249,7 +249,7 @@ static void i8_panel(const struct heed_i8_product *product) {
         window.a = product->a + start / TYPE_BLOCK;
         window.packed = (const char *)product->packed + HEED_PANEL * type_packed_span(type, start);
         if (window.in_order)
-            fetch_packed_pages(window.packed, HEED_PANEL * type_packed_span(type, window.k));
+            fetch_pages((uintptr_t)window.packed + PAGES_AHEAD, HEED_PANEL * type_packed_span(type, window.k));
         window.next = product->next ? (uintptr_t)product->next + (uintptr_t)(HEED_PANEL * type_packed_span(type, start)) : 0;
         i8_multiply_window(type, &window, product->rows);
     }

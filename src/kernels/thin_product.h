@@ -9,10 +9,7 @@
 #ifndef HEED_KERNELS_THIN_PRODUCT_H
 #define HEED_KERNELS_THIN_PRODUCT_H
 
-enum {
-    HALVES_IN_ORDER = 2, /* rows of a, at most, where b is of 16 bits */
-    PAGES_AHEAD = 8192
-};
+enum { HALVES_IN_ORDER = 2 /* rows of a, at most, where b is of 16 bits */ };
 
 /* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
  * too. */
@@ -183,10 +180,8 @@ INLINE bool thin_is_in_order(const struct heed_thin_product *product) {
 INLINE void thin_fetch_pages(const struct heed_thin_product *product, int64_t row, int64_t rows) {
     const int64_t row_bytes = product->columns * type_bytes(product->type);
     const struct thin_ahead pages = thin_ahead_at(product, row + rows + PAGES_AHEAD / row_bytes);
-    if (pages.data == 0)
-        return;
-    NO_UNROLL for (int64_t at = 0; at < rows * row_bytes; at += PAGE_BYTES)
-        __builtin_prefetch((const void *)(pages.data + (uintptr_t)at), 0, 2);
+    if (pages.data != 0)
+        fetch_pages(pages.data, rows * row_bytes);
 }
 
 /* One tile. */
