@@ -44,15 +44,18 @@ bool heed_gemm_takes_words(const struct heed_gemm *request, const struct heed_ke
 /* b, of which some comes from L3 or memory in each call. */
 static bool is_far(const struct heed_gemm *request) { return exceeds_l2(request, 2); }
 
+static bool has_trait(unsigned trait) { return heed_cpu_traits() & trait; }
+
 /* Of words, tiles take 1.49 of the time for 16 rows times 4096 x 4096, 1.19 for 24, 0.94 for 28; times 768 x 768 1.19 for 8 rows,
  * 0.95 for 13; from L2 0.9 for up to 6 rows, and from L1 0.75 to 0.9 for any (Zen 5).  Rows along k as they are take, in squares of
  * words, 0.36 to 0.58 of the time of pairs of floats that are turned and stored, times 768 x 768 0.41 to 0.75; in two passes of
- * squares 13 and 16 rows 0.86 of what they take in tiles of words, 20 and 24 rows 1.0 to 1.18. */
+ * squares 13 and 16 rows 0.86 of what they take in tiles of words, 20 and 24 rows 1.0 to 1.18.  On Zen 4 tiles take 0.78 to 0.93 of
+ * the time for 13 rows of words, for 16 rows 0.94 (1536 x 1536) to 1.14 (4096 x 4096), for 20 to 26 rows 0.90 to 0.97. */
 static int64_t words_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (!request->packed_b)
         return HEED_GEMM_FEW_ROWS;
     if (is_far(request))
-        return FAR_WORD_ROWS;
+        return has_trait(HEED_TRAIT_FETCHES_INTO_L2) ? FAR_ROWS : FAR_WORD_ROWS;
     const bool is_in_l1 = !exceeds(request, heed_cache_sizes().l1), is_in_l2 = !exceeds_l2(request, 1);
     return is_in_l1 || (is_in_l2 && request->m <= kernels->tile_rows) ? 0 : HEED_GEMM_FEW_ROWS;
 }
@@ -61,23 +64,25 @@ static int64_t words_at_most(const struct heed_gemm *request, const struct heed_
  * (AVX-512; AVX2: 16 rows 0.85, 24 rows 1.04), 16 rows of bf16 0.8, of bytes 0.93 (0.9).  On Zen 5, 40 rows of floats take 0.95,
  * but from L3 1.04 (AVX2, 18 and 28 rows 0.92, 0.96); 18, 32 and 64 rows of 16 bits, which become floats on their way, take 0.84,
  * 0.86 and 0.94 (0.81, 0.94, 0.96), of bytes 0.89, 0.91 and 0.95, from L3 0.89 to 1.0.  From L2, 16 rows take 1.07 of it, and
- * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere. */
+ * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere.  On Zen 4 as many rows of 16 bits and of bytes gain as
+ * much, from L3 too, by AVX2 0.9 to 1.1; but 20 to 32 rows of floats take 0.97 to 1.07 from memory, 1.04 to 1.13 from L3. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (heed_gemm_takes_words(request, kernels))
         return words_at_most(request, kernels);
     if (!request->packed_b || request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
         return HEED_GEMM_FEW_ROWS;
-    const bool once = heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE;
+    const bool once = has_trait(HEED_TRAIT_FETCHES_ONCE), into_l2 = has_trait(HEED_TRAIT_FETCHES_INTO_L2);
     if (request->b_type != HEED_F32)
-        return once ? FAR_ROWS_WIDENED : FAR_ROWS;
-    return once || kernels->tile_columns == HEED_PANEL ? FAR_ROWS_WIDE : FAR_ROWS;
+        return once || into_l2 ? FAR_ROWS_WIDENED : FAR_ROWS;
+    return once || (kernels->tile_columns == HEED_PANEL && !into_l2) ? FAR_ROWS_WIDE : FAR_ROWS;
 }
 
 /* Packed floats and tiles as wide as a panel: a single row is as quick by these, and so are few from L2, where 4 rows times 384 x
  * 384 take 0.6 of the time, but from memory 1.3 times as long.  By narrower ones (AVX2) a row times 4096 x 4096 takes 1.1, 768 x
  * 768 1.6 times as long.  Of floats in rows, 1 to 12 rows times 4096 x 4096 take 0.43 to 0.6 of the time that tiles take, one row
- * times 768 x 768 0.74, 8 rows 1.09 (AVX-512, Zen 5).  Other types become floats on their way, or words, but are not rounded: pairs
- * are made of bf16 and bytes alone. */
+ * times 768 x 768 0.74, 8 rows 1.09 (AVX-512, Zen 5).  On Zen 4 2 to 12 rows times 256 x 256 to 768 x 768 take 0.36 to 0.72 of the
+ * time from memory, from L2 and L3 0.75 to 1.03 (AVX2 0.2 to 0.72, and 0.8 to 1.16).  Other types become floats on their way, or
+ * words, but are not rounded: pairs are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (request->m > rows_at_most(request, kernels) || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
@@ -87,7 +92,7 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
         return true;
     if (request->packed_b)
         return request->m > kernels->tile_rows || kernels->tile_columns < HEED_PANEL || (request->m > 1 && is_far(request));
-    return request->transpose_b || request->m == 1 || exceeds_l2(request, PLAIN_FAR);
+    return request->transpose_b || request->m == 1 || has_trait(HEED_TRAIT_FETCHES_INTO_L2) || exceeds_l2(request, PLAIN_FAR);
 }
 
 /* What these columns of b, and after them those from `next` on, are multiplied with. */
@@ -109,7 +114,7 @@ static void multiply_blocks(const struct heed_gemm *request, const struct heed_k
                                        .type = request->b_type,
                                        .c = c->sums,
                                        .fetch_into = heed_fetch_into_by(heed_cpu_traits()),
-                                       .raises = heed_cpu_traits() & HEED_TRAIT_RAISES_WEIGHTS};
+                                       .raises = has_trait(HEED_TRAIT_RAISES_WEIGHTS)};
     if (request->packed_b) {
         product.packed = heed_gemm_packed_at(request, c->column, 0);
     } else {
@@ -183,7 +188,7 @@ static int64_t columns_at_once(const struct heed_gemm *request, const struct hee
     if (request->packed_b || request->transpose_b)
         return HEED_PANEL;
     const int64_t most = HEED_GEMM_THIN_FLOATS / request->m / HEED_PANEL * HEED_PANEL;
-    if (request->n <= most || !(heed_cpu_traits() & HEED_TRAIT_FETCHES_ONCE))
+    if (request->n <= most || !has_trait(HEED_TRAIT_FETCHES_ONCE))
         return most;
     return min_i64(most, request->b_type == HEED_F32 && request->m > kernels->tile_rows ? PIECE_TALL : PIECE);
 }

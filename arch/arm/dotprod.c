@@ -20,6 +20,7 @@ INLINE vi dotprod_end(vi acc) { return acc; }
 #define I8_STARTS     true
 #include "kernels/types.h"
 #include "kernels/tile.h"
+#include "kernels/fetch_pages.h"
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
 #include "kernels/k_words.h"

@@ -32,6 +32,7 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #include "kernels/turn.h"
 #include "kernels/thin_squares.h"
 #include "kernels/thin_window.h"
+#include "kernels/fetch_pages.h"
 #include "thin_words.h"
 #include "thin_pairs.h"
 

@@ -61,7 +61,7 @@ static struct words look(void) {
 #endif
 
 /* What is known of the processor, in one word. */
-enum { COSTLY_SHIFT = 12, DETECTED = 1 << 24, TRAITS_SHIFT = 25 };
+enum { COSTLY_SHIFT = 10, DETECTED = 1 << 20, TRAITS_SHIFT = 21 };
 
 /* What does not pay, which takes the brand where AVX-512 may not, and what is quicker. */
 static unsigned policy(unsigned signature, unsigned features) {

@@ -17,6 +17,7 @@ INLINE vi vnni_end(vi acc) { return acc; }
 #define I8_RAISE      vnni_raise
 #include "kernels/types.h"
 #include "kernels/tile.h"
+#include "kernels/fetch_pages.h"
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
 #include "kernels/k_words.h"

@@ -13,8 +13,6 @@ enum {
     TURN_WORDS = 2,                        /* that kernels take at a time, for 8 elements of k */
     TURN_DEPTH = TURN_WORDS * WORD_BYTES,
     BLOCK_TURNS = TYPE_BLOCK / TURN_DEPTH,
-    PAGE_BYTES = 4096,  /* of virtual memory, at least */
-    PAGES_AHEAD = 8192, /* bytes from where they are read to where they are fetched */
     BLOCK_AHEAD = 4096, /* bytes, into L1; twice as far into L2, or into L1 alone */
     WINDOW_BLOCKS = 8,
     INT4_WINDOW_BLOCKS = 16,
@@ -94,11 +92,6 @@ INLINE void fetch_some_lines(uintptr_t at, int first, int step, int lines) {
         __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 2);
         PIN(line);
     }
-}
-
-/* A line of each page, into L2: where bytes are read in order, prefetchers find the rest of a page by themselves. */
-INLINE void fetch_pages(uintptr_t from, int64_t bytes) {
-    NO_UNROLL for (int64_t at = 0; at < bytes; at += PAGE_BYTES) __builtin_prefetch((const void *)(from + (uintptr_t)at), 0, 2);
 }
 
 /* Once, 8 KB ahead is best: with 12 to 24 KB, q8_0 from memory takes 1.07 of the time.  Twice, and again 4 KB ahead, is for

@@ -17,6 +17,7 @@
 #include "kernels/pair_weight.h"
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
+#include "kernels/fetch_pages.h"
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
 #include "kernels/k_words.h"
