@@ -37,15 +37,14 @@ void heed_block_score_i8(const struct attention_block *block, int64_t from, int 
         });
 }
 
-/* Weights of row i, times scales, of the keys [first, last), in whole blocks; 0 for those that the row does not see. */
-static void round_weights(const struct attention_block *block, int i, int first, int last, struct heed_i8_block *to) {
+/* Weights of row i, of the keys [first, last), become 0 for those that the row does not see. */
+static void clear_unseen(const struct attention_block *block, int i, int first, int last) {
     const struct attention_chunk *chunk = block->chunk;
     const bool any = chunk->begins[i] < chunk->ends[i];
     const int begin = any ? chunk->begins[i] : last, end = any ? chunk->ends[i] : last;
     float *weights = chunk->scores + i * HEED_CHUNK;
     memset(weights + first, 0, (size_t)(begin - first) * sizeof *weights);
     memset(weights + end, 0, (size_t)(last - end) * sizeof *weights);
-    block->kernels->i8_row(weights + first, HEED_F32, (last - first) / TYPE_BLOCK, to);
 }
 
 void heed_block_weight_i8(const struct attention_block *block, int rows, const void *next) {
@@ -59,7 +58,13 @@ void heed_block_weight_i8(const struct attention_block *block, int rows, const v
         return;
     }
     for (int i = 0; i < rows; i++)
-        round_weights(block, i, first, last, weights + i * lda + first / TYPE_BLOCK);
+        clear_unseen(block, i, first, last);
+    if (last - first == HEED_CHUNK) /* all rows as one */
+        block->kernels->i8_row(chunk->scores, HEED_F32, rows * lda, weights);
+    else
+        for (int i = 0; i < rows; i++)
+            block->kernels->i8_row(chunk->scores + i * HEED_CHUNK + first, HEED_F32, (last - first) / TYPE_BLOCK,
+                                   weights + i * lda + first / TYPE_BLOCK);
     plan->i8->cache_product(&(struct heed_i8_cache_product){
         .rows = rows,
         .columns = (int)plan->output_ld,
