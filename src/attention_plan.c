@@ -25,13 +25,15 @@
  * done in a microsecond anyway: it takes 10 % longer where they are in L1, 25 % less where they come from memory.  With 32 rows,
  * floats from beyond L2 take 0.8 to 0.95 of the time so, from L2 1.4, and 16 bits 1.07; 48 rows of floats 1.1 (a Xeon).  On Zen 5,
  * from memory, 28 to 64 rows of floats take 0.8 to 0.95, AVX2 0.83 to 1.0, 16 bits and bytes 0.70 to 0.94, a cache's in pairs 0.47
- * to 0.91, and what is in L3 0.83 to 1.07; from L2 32 rows of floats 1.08, 64 rows of pairs 1.14. */
-#define THIN_ROWS              24
-#define THIN_ROWS_FAR_FLOATS   32
-#define THIN_ROWS_FETCHED_ONCE 64
+ * to 0.91, and what is in L3 0.83 to 1.07; from L2 32 rows of floats 1.08, 64 rows of pairs 1.14.  On Zen 4, too, where lines are
+ * fetched into one cache alone: 28 to 64 rows of 16 bits and bytes take 0.81 to 0.95, a cache's in pairs 0.78 to 0.95, of 1024 keys
+ * up to 1.07, 48 and 64 rows of floats 0.89 to 1.04, heads of 64 up to 1.07, AVX2 0.82 to 1.01. */
+#define THIN_ROWS            24
+#define THIN_ROWS_FAR_FLOATS 32
+#define THIN_ROWS_INTO_ONE   64
 /* And up to so many where heads are fewer than workers, which then share the keys of a head, not its rows: with two threads, 72 and
- * 128 rows of one head take 0.7 to 0.9 of the time, 96 rows, else two blocks of 48, 1.0 to 1.13 (Zen 5).  Not of sequences with a
- * plan of their own: for any that may be packed, states to merge would take too much memory. */
+ * 128 rows of one head take 0.7 to 0.9 of the time, 96 rows, else two blocks of 48, 0.82 to 1.18 (Zen 4 and 5).  Not of sequences
+ * with a plan of their own: for any that may be packed, states to merge would take too much memory. */
 #define THIN_ROWS_SHARED  128
 #define THIN_KEYS_PER_ROW 8
 #define THIN_BYTES_LEAST  (16 * 1024)
@@ -80,8 +82,8 @@ static int64_t thin_rows(const struct attention_plan *plan) {
     if (!exceed(plan, heed_cache_sizes().l2))
         return THIN_ROWS;
     /* Of pairs that are in no cache, dots take many at once only where they pack them. */
-    if (plan->fetch_into == HEED_INTO_L1 && (!plan->pairs || plan->request->cache))
-        return plan->heads < plan->most_workers ? THIN_ROWS_SHARED : THIN_ROWS_FETCHED_ONCE;
+    if (plan->fetch_into != HEED_INTO_L1_AND_L2 && (!plan->pairs || plan->request->cache))
+        return plan->heads < plan->most_workers ? THIN_ROWS_SHARED : THIN_ROWS_INTO_ONE;
     return plan->key_type == HEED_F32 && plan->value_type == HEED_F32 ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
 }
 
@@ -388,7 +390,7 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     struct attention_plan *all = &plans->plan[0], *few = &plans->plan[1];
     begin_plan(all, given, exec, kernels, any_lengths);
     const int64_t rows = max_i64(1, all->group * given->query_tokens), most = few_rows(all);
-    const int64_t most_apart = min_i64(most, THIN_ROWS_FETCHED_ONCE);
+    const int64_t most_apart = min_i64(most, THIN_ROWS_INTO_ONE);
     const bool packed = given->query_starts && most_apart >= all->group && !given->mass.data;
     plans->count = 1;
     all->is_thin = rows <= most;
