@@ -127,8 +127,8 @@ int64_t heed_gemm_direct_rows(void) { return heed_cpu_traits() & HEED_TRAIT_PACK
 /* The first tile of each column packs b for those under it: with 64 rows of a and 768 x 768 products take 0.94 of the time of a
  * pass of its own, of AVX2 0.93, with 16 rows less than 0.9 of that in place.  From further away than about L2 the tile waits for
  * b, and the pass does not: then 128 x 3072 x 768 takes 1.02 of the time, 16 x 2048 x 2048 1.2 of that in place (on Intel's:
- * src/cpu_policy.c).  On Zen 4 it does not wait: 16 to 128 rows times 768 x 768, which are more than twice its L2, take 0.90 to
- * 0.98 of the time of a pass, and with tiles as wide as a panel 16 to 128 rows times 3072 x 768 and 2048 x 2048 0.93 to 0.99, times
+ * src/cpu_policy.c).  On Zen 4 it does not wait: 32 to 128 rows times 768 x 768, which are more than twice its L2, take 0.93 to
+ * 0.98 of the time of a pass, and with tiles as wide as a panel 24 to 128 rows times 3072 x 768 and 2048 x 2048 0.93 to 0.99, times
  * 4096 x 4096 0.97 to 1.03; AVX2 0.85 to 0.98, and up to 1.05. */
 static bool tiles_may_pack_b(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;

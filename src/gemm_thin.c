@@ -61,12 +61,18 @@ static int64_t words_at_most(const struct heed_gemm *request, const struct heed_
     return is_in_l1 || (is_in_l2 && request->m <= kernels->tile_rows) ? 0 : HEED_GEMM_FEW_ROWS;
 }
 
-/* Squares of 16 bits along k have registers for few rows; a second pass finds its panel in L2.  13 to 16 rows times bf16 take 0.87
+/* Of rows of b as they are, on Zen 4, from anywhere: 13 and 16 rows times floats take 0.83 to 0.98 of the time that tiles take, 24
+ * and 32 rows 0.95 to 1.2, 13 to 64 rows times bytes 0.87 to 0.98, times bf16 0.98 to 1.15; AVX2 0.83 to 1.6.
+ * Squares of 16 bits along k have registers for few rows; a second pass finds its panel in L2.  13 to 16 rows times bf16 take 0.87
  * to 0.95 of the time that tiles take, times f16 0.83 to 0.88, 768 x 768 0.94 to 1.04; 20 and 24 rows 0.95 to 1.13, floats 0.91
- * to 1.25, AVX2 1.2 to 1.4.  9 to 12 rows take 0.77 to 0.99 of what they take turned where b is not far (Zen 4). */
-static bool takes_passes(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    return request->transpose_b && !request->packed_b && (request->b_type == HEED_BF16 || request->b_type == HEED_F16) &&
-           request->compute == HEED_COMPUTE_F32 && kernels->tile_columns >= HEED_PANEL && has_trait(HEED_TRAIT_FETCHES_INTO_L2);
+ * to 1.25, AVX2 1.2 to 1.4.  9 to 12 rows take 0.77 to 0.99 of what they take turned where b is not far. */
+static int64_t unpacked_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    const enum heed_type type = request->b_type;
+    if (kernels->tile_columns < HEED_PANEL || !has_trait(HEED_TRAIT_FETCHES_INTO_L2) || request->compute != HEED_COMPUTE_F32)
+        return HEED_GEMM_FEW_ROWS;
+    if (request->transpose_b)
+        return type == HEED_BF16 || type == HEED_F16 ? FAR_ROWS : HEED_GEMM_FEW_ROWS;
+    return type == HEED_F32 ? FAR_ROWS : type == HEED_I8 ? FAR_ROWS_WIDENED : HEED_GEMM_FEW_ROWS;
 }
 
 /* Of packed floats from memory, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
@@ -78,9 +84,9 @@ static bool takes_passes(const struct heed_gemm *request, const struct heed_kern
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (heed_gemm_takes_words(request, kernels))
         return words_at_most(request, kernels);
-    if (takes_passes(request, kernels))
-        return FAR_ROWS;
-    if (!request->packed_b || request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
+    if (!request->packed_b)
+        return unpacked_at_most(request, kernels);
+    if (request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
         return HEED_GEMM_FEW_ROWS;
     const bool once = has_trait(HEED_TRAIT_FETCHES_ONCE), into_l2 = has_trait(HEED_TRAIT_FETCHES_INTO_L2);
     if (request->b_type != HEED_F32)
@@ -150,9 +156,11 @@ static void multiply_along_k(const struct heed_kernels *kernels, const struct he
     }
 }
 
+/* Where more than one are quicker, more rows are few. */
 static int passes_for(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     const int in_one = is_far(request) ? HEED_GEMM_FEW_ROWS : PASS_ROWS;
-    return takes_passes(request, kernels) && request->m > in_one ? (int)ceil_div(request->m, PASS_ROWS) : 1;
+    const bool several = unpacked_at_most(request, kernels) > HEED_GEMM_FEW_ROWS && request->m > in_one;
+    return several ? (int)ceil_div(request->m, PASS_ROWS) : 1;
 }
 
 /* From `done` elements of k on, whose sums are there. */
