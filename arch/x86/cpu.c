@@ -80,6 +80,8 @@ enum {
     AVX512_FEATURES = AVX2_FEATURES | HEED_CPU_AVX512,
     FEATURES = AVX512_FEATURES | HEED_CPU_AMX | HEED_CPU_AVX512_BF16 | HEED_CPU_AVX512_VNNI | HEED_CPU_AVX_VNNI
 };
+_Static_assert((int)FEATURES >> (int)COSTLY_SHIFT == 0, "costs lie above features");
+_Static_assert((int)FEATURES << (int)COSTLY_SHIFT < (int)DETECTED, "and below what says that they are known");
 
 static unsigned detect(void) {
     const struct words words = look();

@@ -90,8 +90,10 @@ INLINE void i8_bytes(const enum heed_type type, const void *x, float inverse, in
 /* So many blocks as vectors have lanes, or less; false: some number is not finite. */
 INLINE bool i8_group(const enum heed_type type, const void *x, int count, struct heed_i8_block *y) {
     float rows[2][VF_LANES * VF_LANES] __attribute__((aligned(64))), scales[VF_LANES], inverses[VF_LANES];
-    NO_UNROLL for (int i = 0; i < VF_LANES; i++)
+    NO_UNROLL for (int i = 0; i < VF_LANES; i++) {
         v_store(rows[0] + i * VF_LANES, i < count ? i8_sizes(type, type_at(type, x, i * TYPE_BLOCK)) : v_zero());
+        v_store(rows[1] + i * VF_LANES, v_zero());
+    }
     if (!i8_scales(rows[0], scales, inverses))
         return false;
     NO_UNROLL for (int i = 0; i < count; i++)
