@@ -9,31 +9,37 @@
 
 enum { I8_BLOCK_VECTORS = TYPE_BLOCK / VF_LANES };
 
-/* The largest size, NaN if any is not finite. */
-INLINE float i8_size(const vf x[I8_BLOCK_VECTORS]) {
+/* Sizes of a block's lanes, NaN where one is not finite. */
+INLINE vf i8_sizes(const enum heed_type type, const void *x) {
     vf max = v_zero(), nan = v_zero();
-    UNROLL for (int v = 0; v < I8_BLOCK_VECTORS; v++) take_size(x[v], &max, &nan);
-    return v_any_nan(&nan, 1) ? __builtin_nanf("") : v_hmax(max);
+    UNROLL for (int v = 0; v < I8_BLOCK_VECTORS; v++) take_size(load_type(type, type_at(type, x, v * VF_LANES)), &max, &nan);
+    return v_add(max, nan);
 }
 
-/* Integers are summed as floats, which hold them exactly: what was stored as bytes would have to be loaded again, and waited for.
- */
-INLINE void i8_block(const vf x[I8_BLOCK_VECTORS], struct heed_i8_block *y) {
-    const float least = 0x1p-126f, scale = i8_size(x) / 127.0f; /* below `least` 1 / scale may be infinite */
+/* A block's bytes, given the inverse of its scale, and the lanes' sums of either half: as floats, which hold them exactly, for what
+ * was stored as bytes would have to be loaded again, and waited for. */
+INLINE void i8_bytes(const enum heed_type type, const void *x, float inverse, int8_t *q, vf sum[2]) {
     const vf whole = v_set1(0x1.8p23f);
-    vf sum[2] = {v_zero(), v_zero()}; /* of either half */
-    y->scale = scale < least ? least : scale;
-    if (scale != scale) {
-        memset(y->q, 0, sizeof y->q);
-        y->minus_8 = y->minus_8_of_first = 0;
+    sum[0] = sum[1] = v_zero();
+    UNROLL for (int v = 0; v < I8_BLOCK_VECTORS; v++) {
+        const vf y = v_mul(load_type(type, type_at(type, x, v * VF_LANES)), v_set1(inverse));
+        v_store_i8(q + v * VF_LANES, y);
+        vf *of_half = &sum[v >= I8_BLOCK_VECTORS / 2];
+        *of_half = v_add(*of_half, v_sub(v_add(y, whole), whole));
+    }
+}
+
+/* One block, also where some number is not finite. */
+INLINE void i8_block(const enum heed_type type, const void *x, struct heed_i8_block *y) {
+    const vf sizes = i8_sizes(type, x);
+    if (v_any_nan(&sizes, 1)) {
+        *y = (struct heed_i8_block){.scale = __builtin_nanf("")};
         return;
     }
-    UNROLL for (int v = 0; v < I8_BLOCK_VECTORS; v++) {
-        const vf q = v_mul(x[v], v_set1(1.0f / y->scale));
-        v_store_i8(y->q + v * VF_LANES, q);
-        vf *of_half = &sum[v >= I8_BLOCK_VECTORS / 2];
-        *of_half = v_add(*of_half, v_sub(v_add(q, whole), whole));
-    }
+    const float least = 0x1p-126f, scale = v_hmax(sizes) / 127.0f; /* below `least` 1 / scale may be infinite */
+    vf sum[2];
+    y->scale = scale < least ? least : scale;
+    i8_bytes(type, x, 1.0f / y->scale, y->q, sum);
     y->minus_8_of_first = -8 * (int32_t)v_sum(sum[0]);
     y->minus_8 = y->minus_8_of_first - 8 * (int32_t)v_sum(sum[1]);
 }
@@ -66,27 +72,6 @@ INLINE bool i8_scales(const float *rows, float *scales, float *inverses) {
     return !v_any_nan(&nan, 1);
 }
 
-/* Sizes of a block's lanes, NaN where one is not finite. */
-INLINE vf i8_sizes(const enum heed_type type, const void *x) {
-    vf max = v_zero(), nan = v_zero();
-    UNROLL for (int v = 0; v < I8_BLOCK_VECTORS; v++) take_size(load_type(type, type_at(type, x, v * VF_LANES)), &max, &nan);
-    return v_add(max, nan);
-}
-
-/* A block given the inverse of its scale; the sums of either half, and of both. */
-INLINE void i8_bytes(const enum heed_type type, const void *x, float inverse, int8_t *q, float *first, float *both) {
-    const vf whole = v_set1(0x1.8p23f);
-    vf sum[2] = {v_zero(), v_zero()};
-    UNROLL for (int v = 0; v < I8_BLOCK_VECTORS; v++) {
-        const vf y = v_mul(load_type(type, type_at(type, x, v * VF_LANES)), v_set1(inverse));
-        v_store_i8(q + v * VF_LANES, y);
-        vf *of_half = &sum[v >= I8_BLOCK_VECTORS / 2];
-        *of_half = v_add(*of_half, v_sub(v_add(y, whole), whole));
-    }
-    v_store(first, sum[0]);
-    v_store(both, v_add(sum[0], sum[1]));
-}
-
 /* So many blocks as vectors have lanes, or less; false: some number is not finite. */
 INLINE bool i8_group(const enum heed_type type, const void *x, int count, struct heed_i8_block *y) {
     float rows[2][VF_LANES * VF_LANES] __attribute__((aligned(64))), scales[VF_LANES], inverses[VF_LANES];
@@ -96,8 +81,12 @@ INLINE bool i8_group(const enum heed_type type, const void *x, int count, struct
     }
     if (!i8_scales(rows[0], scales, inverses))
         return false;
-    NO_UNROLL for (int i = 0; i < count; i++)
-        i8_bytes(type, type_at(type, x, i * TYPE_BLOCK), inverses[i], y[i].q, rows[0] + i * VF_LANES, rows[1] + i * VF_LANES);
+    NO_UNROLL for (int i = 0; i < count; i++) {
+        vf sum[2];
+        i8_bytes(type, type_at(type, x, i * TYPE_BLOCK), inverses[i], y[i].q, sum);
+        v_store(rows[0] + i * VF_LANES, sum[0]);
+        v_store(rows[1] + i * VF_LANES, v_add(sum[0], sum[1]));
+    }
     float first[VF_LANES], both[VF_LANES];
     i8_minus_8(rows[0], first);
     i8_minus_8(rows[1], both);
@@ -114,12 +103,8 @@ INLINE void i8_row_of(const enum heed_type type, const void *x, int64_t blocks, 
         count = (int)min_i64(blocks, VF_LANES);
         if (count >= VF_LANES / 2 && i8_group(type, x, count, y))
             continue;
-        for (int i = 0; i < count; i++) {
-            vf floats[I8_BLOCK_VECTORS];
-            UNROLL for (int v = 0; v < I8_BLOCK_VECTORS; v++) floats[v] =
-                load_type(type, type_at(type, x, i * TYPE_BLOCK + v * VF_LANES));
-            i8_block(floats, y + i);
-        }
+        for (int i = 0; i < count; i++)
+            i8_block(type, type_at(type, x, i * TYPE_BLOCK), y + i);
     }
 }
 
