@@ -27,11 +27,12 @@ enum {
     HEED_TRAIT_FETCHES_ONCE = 1 << 0,   /* to fetch lines of memory into L1 alone, and not into L2 before */
     HEED_TRAIT_RAISES_WEIGHTS = 1 << 1, /* to make floats of bytes, and halves of them, by a power of two that they are added to */
     HEED_TRAIT_PACKS_FOR_FEW = 1 << 2,  /* to pack b for as few as 13 rows of a, and not to read its rows in place */
-    HEED_TRAIT_MULTIPLIES_FROM_L2 = 1 << 3, /* to multiply by what lies in L2, and not to bring it into L1 a part at a time */
-    HEED_TRAIT_FETCHES_I8_ONCE = 1 << 4,    /* as the first one, of weights that meet bytes */
-    HEED_TRAIT_EXPS_APART = 1 << 5,         /* to make exponentials before products, and not beside them */
-    HEED_TRAIT_FETCHES_INTO_L2 = 1 << 6,    /* to fetch lines of memory into L2 alone, farther ahead */
-    HEED_TRAIT_TILES_PACK_FROM_FAR = 1 << 7 /* to pack rows of b while they are first multiplied, also from L3 */
+    HEED_TRAIT_MULTIPLIES_FROM_L2 = 1 << 3,  /* to multiply by what lies in L2, and not to bring it into L1 a part at a time */
+    HEED_TRAIT_FETCHES_I8_ONCE = 1 << 4,     /* as the first one, of weights that meet bytes */
+    HEED_TRAIT_EXPS_APART = 1 << 5,          /* to make exponentials before products, and not beside them */
+    HEED_TRAIT_FETCHES_INTO_L2 = 1 << 6,     /* to fetch lines of memory into L2 alone, farther ahead */
+    HEED_TRAIT_TILES_PACK_FROM_FAR = 1 << 7, /* to pack rows of b while they are first multiplied, also from L3 */
+    HEED_TRAIT_LONG_BLOCKS_FOR_FEW = 1 << 8  /* to multiply by what lies in L2 with few rows of a, too */
 };
 unsigned heed_cpu_traits(void);
 

@@ -45,8 +45,8 @@
  *
  * A product's tiles take 21 bytes of b a cycle.  From L2, Intel's processors do not fetch these in time by themselves (512 x 1536 x
  * 384 1.05 of the time), so blocks of b are as short as L1; Zen 5 does, and has 0.97 to 0.99 of the time with blocks four times as
- * long, AVX2 0.98 to 1.00, for there are fewer sums to put away; so has Zen 4, 0.96 to 1.01; Zen 3, whose L2 is half of that, 0.98
- * to 1.01.
+ * long, AVX2 0.98 to 1.00, for there are fewer sums to put away; so has Zen 4, 0.96 to 1.01, and with fewer rows 0.92 to 1.0
+ * (src/gemm_plan.c); Zen 3, whose L2 is half of that, 0.98 to 1.01.
  *
  * Exponentials beside products (kernels/exp_beside.h) fill units that do not multiply.  Intel's two units for 512-bit vectors
  * multiply both, so there is nothing to fill, and what is loaded once more has its price: attention takes 1.01 to 1.03 of the time,
@@ -88,7 +88,7 @@ static bool is_zen_4(unsigned family, unsigned model) {
 unsigned heed_x86_traits(unsigned family, unsigned model) {
     return family == ZEN_5_FAMILY    ? HEED_TRAIT_FETCHES_ONCE | HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2
            : is_zen_4(family, model) ? HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_MULTIPLIES_FROM_L2 | HEED_TRAIT_FETCHES_INTO_L2 |
-                                           HEED_TRAIT_TILES_PACK_FROM_FAR
+                                           HEED_TRAIT_TILES_PACK_FROM_FAR | HEED_TRAIT_LONG_BLOCKS_FOR_FEW
            : family == ZEN_3_FAMILY ? HEED_TRAIT_PACKS_FOR_FEW | HEED_TRAIT_FETCHES_I8_ONCE
            : family == INTEL_FAMILY ? HEED_TRAIT_RAISES_WEIGHTS | HEED_TRAIT_EXPS_APART
                                     : 0;

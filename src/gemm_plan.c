@@ -141,11 +141,14 @@ static bool tiles_may_pack_b(const struct gemm_run *run) {
 
 /* Long blocks have fewer sums on their way, and all their tiles take b from L2 (src/cpu_policy.c).  Not few rows, where the first
  * tile of a column packs b (64 and 128 rows times 768 x 768 take 1.02 of the time), where b is far away (128 x 2048 x 2048 plain
- * 1.05), or where panels do not find a in L2 (the same, packed, 1.03). */
+ * 1.05), or where panels do not find a in L2 (the same, packed, 1.03).  On Zen 4 these too, half as long, by tiles as wide as a
+ * panel (others have such blocks anyway): 18 to 256 rows times plain floats take 0.92 to 1.0 of the time, with two threads 0.82 to
+ * 0.99, other types 0.92 to 1.0. */
 static bool wants_long_blocks(const struct gemm_run *run) {
+    const bool for_few = heed_cpu_traits() & HEED_TRAIT_LONG_BLOCKS_FOR_FEW && run->kernels->tile_columns >= HEED_PANEL;
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float);
     return heed_cpu_traits() & HEED_TRAIT_MULTIPLIES_FROM_L2 &&
-           (run->task_rows > LONG_ROWS || (takes_b_as_packed(run) && run->k <= l2 / 2 / max_i64(1, run->task_rows)));
+           (run->task_rows > LONG_ROWS || for_few || (takes_b_as_packed(run) && run->k <= l2 / 2 / max_i64(1, run->task_rows)));
 }
 
 /* For tiles as wide as a panel, which from L2 must have every line fetched: 512 x 1536 x 384 takes 1.05 of the time so, beside a
@@ -155,8 +158,16 @@ static bool keeps_b_near(const struct gemm_run *run) {
            (run->task_rows >= NEAR_ROWS_LEAST || !takes_b_as_packed(run));
 }
 
-/* Blocks of k alike in size, none longer than what two thirds of L1 hold of a panel, or an eighth of L2, long ones a quarter.  Rows
- * of a that are a multiple of 4 KB apart share one set of L1: with five sixths 512 x 768 x 3072 takes 1.01 of the time. */
+/* How many blocks of b would fill L2.  A transposed b becomes rows before the first tile, which then waits for all of a block:
+ * by half as long ones 24 and 128 rows times 2048 x 2048 take 0.94 and 0.96 of the time. */
+static int64_t blocks_in_l2(const struct gemm_run *run) {
+    if (run->has_long_blocks && (run->task_rows > LONG_ROWS || takes_b_as_packed(run)))
+        return 4;
+    return run->has_long_blocks && run->request->transpose_b ? 16 : 8;
+}
+
+/* Blocks of k alike in size, none longer than what two thirds of L1 hold of a panel, or a part of L2.  Rows of a that are a
+ * multiple of 4 KB apart share one set of L1: with five sixths 512 x 768 x 3072 takes 1.01 of the time. */
 static int64_t plan_block_k(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     if (run->block_columns > HEED_PANEL)
@@ -166,8 +177,8 @@ static int64_t plan_block_k(const struct gemm_run *run) {
         (run->task_rows > run->kernels->tile_rows || run->kernels->tile_columns < HEED_PANEL))
         return round_up(FEW_ROWS_K, multiple);
     const int64_t row_bytes = HEED_PANEL * (int64_t)sizeof(float);
-    const int64_t l2_part = heed_cache_sizes().l2 / (run->has_long_blocks ? 4 : 8);
-    const int64_t in_cache = (run->b_stays_near ? heed_cache_sizes().l1 / 3 * 2 : l2_part) / row_bytes;
+    const struct heed_cache_sizes caches = heed_cache_sizes();
+    const int64_t in_cache = (run->b_stays_near ? caches.l1 / 3 * 2 : caches.l2 / blocks_in_l2(run)) / row_bytes;
     const int64_t most = max_i64(run->b_stays_near ? NEAR_K_LEAST : BLOCK_K_LEAST, min_i64(BLOCK_K_MOST, in_cache));
     return round_up(run->k <= most ? run->k : ceil_div(run->k, ceil_div(run->k, most)), multiple);
 }

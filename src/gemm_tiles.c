@@ -88,13 +88,15 @@ static struct gemm_next find_next(const struct gemm_block *block, int64_t column
                               .burst = ceil_div(rows, bursts)};
 }
 
-/* A single tile leaves it to the processor's prefetchers, which join in where b is packed. */
+/* A single tile leaves it to the processor's prefetchers, which join in where b is packed.  After the last columns of a task come
+ * those of the task that this worker most likely has next: with two threads 32 and 128 rows times 512 x 512 from memory take 0.78
+ * and 0.92 of the time. */
 static struct gemm_next next_block(const struct gemm_block *block) {
     const struct gemm_run *run = block->run;
     const bool down = block->start + block->k < block->span_end, few = block->rows <= HEED_GEMM_FEW_ROWS;
     const int64_t column = down ? block->column : block->column + block->columns,
                   start = down ? block->start + block->k : block->span;
-    const int64_t columns = min_i64(HEED_PANEL, block->group_end - column);
+    const int64_t end = run->span_k < run->k ? block->group_end : run->request->n, columns = min_i64(HEED_PANEL, end - column);
     const int64_t tiles = ceil_div(block->rows, run->kernels->tile_rows) * ceil_div(block->columns, run->kernels->tile_columns);
     const int64_t bursts = tiles * (block->k / HEED_LINE);
     if (columns <= 0 || run->k <= start || bursts == 0 || block->columns > HEED_PANEL ||
