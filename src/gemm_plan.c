@@ -14,6 +14,8 @@ enum {
     NEAR_ROWS_LEAST = 64, /* 48 rows of 768 x 768 take 1.05 of the time */
     LONG_ROWS = 256,      /* up to so many, long blocks depend on where a and b are */
     BLOCK_K_MOST = 1024,  /* the longest that were tried */
+    IN_PLACE_ROWS = 32,
+    PAGE_FLOATS = 1024,
     BLOCK_ROWS_LEAST = 480,
     BLOCK_ROWS_MOST = 4096,   /* some ms of work, after which cancellation is asked for */
     FEW_ROWS_K = 32,          /* a block of b stays in L1 for its two or more tiles; of K formats 256, from L2 */
@@ -124,6 +126,23 @@ static bool takes_b_as_packed(const struct gemm_run *run) {
 
 int64_t heed_gemm_direct_rows(void) { return heed_cpu_traits() & HEED_TRAIT_PACKS_FOR_FEW ? HEED_GEMM_FEW_ROWS : 24; }
 
+/* Whether rows of b are such as tiles multiply by, in place or packed. */
+static bool has_rows_of_floats(const struct gemm_run *run) {
+    const struct heed_gemm *request = run->request;
+    return !request->packed_b && !request->transpose_b && request->b_type == HEED_F32 && !run->pairs;
+}
+
+/* Three to six tiles, as wide as a panel, multiply by its rows where they are, which the first of them fetches: 18 to 32 rows take
+ * 0.9 to 0.98 of the time that they take where it packs them, 48 and 64 rows from memory up to 1.1.  Not where a panel is several
+ * blocks of k (24 x 768 x 1536 from memory 1.15), or rows are a multiple of 4 KB apart, of which L2 holds few (32 x 2048 x 2048
+ * 1.3). */
+static bool multiplies_in_place(const struct gemm_run *run) {
+    const struct heed_gemm *request = run->request;
+    return has_rows_of_floats(run) && run->has_long_blocks && run->kernels->tile_columns >= HEED_PANEL &&
+           run->task_rows > HEED_GEMM_FEW_ROWS && run->task_rows <= IN_PLACE_ROWS && request->k <= BLOCK_K_MOST &&
+           request->ldb % PAGE_FLOATS != 0;
+}
+
 /* The first tile of each column packs b for those under it: with 64 rows of a and 768 x 768 products take 0.94 of the time of a
  * pass of its own, of AVX2 0.93, with 16 rows less than 0.9 of that in place.  From further away than about L2 the tile waits for
  * b, and the pass does not: then 128 x 3072 x 768 takes 1.02 of the time, 16 x 2048 x 2048 1.2 of that in place (on Intel's:
@@ -135,8 +154,8 @@ static bool tiles_may_pack_b(const struct gemm_run *run) {
     const bool from_far = heed_cpu_traits() & HEED_TRAIT_TILES_PACK_FROM_FAR;
     const int64_t caches = !from_far ? 2 : run->kernels->tile_columns >= HEED_PANEL ? 16 : 4;
     const int64_t near = caches * heed_cache_sizes().l2 / (int64_t)sizeof(float);
-    return !request->packed_b && !request->transpose_b && request->b_type == HEED_F32 && !run->pairs &&
-           run->task_rows > run->kernels->tile_rows && request->k <= near / max_i64(1, request->ldb);
+    return has_rows_of_floats(run) && !run->panels_in_place && run->task_rows > run->kernels->tile_rows &&
+           request->k <= near / max_i64(1, request->ldb);
 }
 
 /* Long blocks have fewer sums on their way, and all their tiles take b from L2 (src/cpu_policy.c).  Not few rows, where the first
@@ -161,6 +180,8 @@ static bool keeps_b_near(const struct gemm_run *run) {
 /* How many blocks of b would fill L2.  A transposed b becomes rows before the first tile, which then waits for all of a block:
  * by half as long ones 24 and 128 rows times 2048 x 2048 take 0.94 and 0.96 of the time. */
 static int64_t blocks_in_l2(const struct gemm_run *run) {
+    if (run->panels_in_place)
+        return 1;
     if (run->has_long_blocks && (run->task_rows > LONG_ROWS || takes_b_as_packed(run)))
         return 4;
     return run->has_long_blocks && run->request->transpose_b ? 16 : 8;
@@ -210,9 +231,8 @@ static int64_t plan_block_rows(const struct gemm_run *run) {
 }
 
 static int64_t plan_block_columns(const struct gemm_run *run) {
-    const struct heed_gemm *request = run->request;
-    const bool wide = run->task_rows <= heed_gemm_direct_rows() && !run->tiles_pack_b && !request->packed_b &&
-                      !request->transpose_b && request->b_type == HEED_F32 && !run->pairs;
+    const bool wide =
+        run->task_rows <= heed_gemm_direct_rows() && !run->tiles_pack_b && !run->panels_in_place && has_rows_of_floats(run);
     return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
 }
 
@@ -285,9 +305,10 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     run.tasks = plan_tasks(&run, heed_schedule_workers(exec, INT64_MAX, work));
     run.workers = heed_schedule_workers(exec, run.tasks, work);
     run.strips = wants_strips(&run);
+    run.has_long_blocks = wants_long_blocks(&run);
+    run.panels_in_place = multiplies_in_place(&run);
     run.tiles_pack_b = tiles_may_pack_b(&run);
     run.block_columns = plan_block_columns(&run);
-    run.has_long_blocks = wants_long_blocks(&run);
     run.b_stays_near = keeps_b_near(&run);
     run.block_k = plan_block_k(&run);
     run.block_rows = plan_block_rows(&run);

@@ -23,6 +23,7 @@ struct gemm_run {
     int64_t span_k, group_columns; /* k of which a stays in L2 for as many columns of a task; all, where one of them is all */
     bool strips;                   /* of a, made for all columns of a group; else tiles read rows of it */
     bool tiles_pack_b;             /* while they multiply by it, where its panels are whole */
+    bool panels_in_place;          /* of a plain b, as long as k */
     bool has_long_blocks;          /* of b, which all tiles take from L2 */
     bool b_stays_near;             /* a block of b in L1, for all tiles but the first */
     int64_t task_rows, task_columns;

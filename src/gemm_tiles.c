@@ -46,7 +46,7 @@ struct gemm_block {
 static bool reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
     const struct heed_gemm *request = run->request;
     return !request->transpose_b && request->b_type == HEED_F32 && !run->pairs && columns % run->kernels->lanes == 0 &&
-           rows <= heed_gemm_direct_rows();
+           (run->panels_in_place || rows <= heed_gemm_direct_rows());
 }
 
 static void load_b(struct gemm_block *block, float *scratch) {
@@ -176,7 +176,7 @@ static void multiply_tiles(const struct gemm_block *block, const struct gemm_par
         .beta = apart ? 0.0f : request->beta,
         .c = sums,
         .ldc = run->block_columns,
-        .fetches_b = i == 0 && run->b_stays_near && block->ldb == HEED_PANEL,
+        .fetches_b = i == 0 && (run->panels_in_place || (run->b_stays_near && block->ldb == HEED_PANEL)),
         .next_a = i + rows < block->rows ? a_at(block, part->done + part->tiles, i + rows) : top_of_next(block),
     };
     if (apart) {
