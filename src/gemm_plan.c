@@ -161,8 +161,8 @@ static bool tiles_may_pack_b(const struct gemm_run *run) {
 /* Long blocks have fewer sums on their way, and all their tiles take b from L2 (src/cpu_policy.c).  Not few rows, where the first
  * tile of a column packs b (64 and 128 rows times 768 x 768 take 1.02 of the time), where b is far away (128 x 2048 x 2048 plain
  * 1.05), or where panels do not find a in L2 (the same, packed, 1.03).  On Zen 4 these too, half as long, by tiles as wide as a
- * panel (others have such blocks anyway): 18 to 256 rows times plain floats take 0.92 to 1.0 of the time, with two threads 0.82 to
- * 0.99, other types 0.92 to 1.0. */
+ * panel (others have such blocks anyway): 18 to 256 rows times plain floats and other types take 0.92 to 1.0 of the time, with two
+ * threads 0.81 to 1.0. */
 static bool wants_long_blocks(const struct gemm_run *run) {
     const bool for_few = heed_cpu_traits() & HEED_TRAIT_LONG_BLOCKS_FOR_FEW && run->kernels->tile_columns >= HEED_PANEL;
     const int64_t l2 = heed_cache_sizes().l2 / (int64_t)sizeof(float);
