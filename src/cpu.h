@@ -35,6 +35,9 @@ enum {
     HEED_TRAIT_LONG_BLOCKS_FOR_FEW = 1 << 8  /* to multiply by what lies in L2 with few rows of a, too */
 };
 unsigned heed_cpu_traits(void);
+/* For tests: as on a processor with these, which change no bit; HEED_TRAITS_OWN: with its own again.  Not during a call. */
+enum { HEED_TRAITS_OWN = 1 << 11 };
+void heed_cpu_set_traits(unsigned traits);
 
 /* Where lines of memory go that are read once: into L1 and, twice as far ahead, into L2; or into one of them alone. */
 enum heed_fetch_into { HEED_INTO_L1_AND_L2 = 0, HEED_INTO_L1, HEED_INTO_L2 };

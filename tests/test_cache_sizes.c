@@ -1,5 +1,7 @@
-/* Cache sizes: blocks follow them, bits do not. */
+/* Cache sizes, and what is quicker on which processor: plans follow them, bits do not. */
 #include "cache_sizes.h"
+#include "cpu.h"
+#include "cpu_policy.h"
 #include "harness.h"
 #include "internal.h"
 #include "stored.h"
@@ -11,14 +13,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct heed_cache_sizes believed[] = {
-    {1, 1},                              /* each block as small as can be */
-    {32 << 10, 256 << 10},               /* a laptop of 2013 */
-    {48 << 10, 512 << 10},               /* spans of k for groups of columns, of the many rows of products */
-    {4 << 10, 64 << 10},                 /* and of 20 rows */
-    {INT64_C(1) << 40, INT64_C(1) << 40} /* one block for all */
+/* What a plan is made for: caches, of which 0 are the machine's; or a processor, by its family and model. */
+static const struct belief {
+    struct heed_cache_sizes sizes;
+    unsigned family, model;
+} believed[] = {
+    {.sizes = {1, 1}},                               /* each block as small as can be */
+    {.sizes = {32 << 10, 256 << 10}},                /* a laptop of 2013 */
+    {.sizes = {48 << 10, 512 << 10}},                /* spans of k for groups of columns, of the many rows of products */
+    {.sizes = {4 << 10, 64 << 10}},                  /* and of 20 rows */
+    {.sizes = {INT64_C(1) << 40, INT64_C(1) << 40}}, /* one block for all */
+    {.family = 6, .model = 143},                     /* Sapphire Rapids */
+    {.family = 25, .model = 1},                      /* Zen 3 */
+    {.family = 25, .model = 17},                     /* Zen 4 */
+    {.family = 26, .model = 2},                      /* Zen 5 */
+    {.family = 1},                                   /* any other */
 };
-enum { SIZES = sizeof believed / sizeof *believed };
+enum { BELIEFS = sizeof believed / sizeof *believed, SMALLEST = 0, LARGEST = 4 };
+
+static void believe(const struct belief *belief, int64_t shared) {
+    heed_cache_sizes_set(belief->sizes, shared);
+    heed_cpu_set_traits(belief->family ? heed_x86_traits(belief->family, belief->model) : HEED_TRAITS_OWN);
+}
+
+static void believe_the_machine(void) { believe(&(struct belief){.family = 0}, 0); }
 
 START_TEST(test_cache_sizes_are_sane) {
     const struct heed_cache_sizes sizes = heed_cache_sizes(), again = heed_cache_sizes();
@@ -27,15 +45,15 @@ START_TEST(test_cache_sizes_are_sane) {
     ck_assert_int_gt(heed_cache_shared(), 0);
     ck_assert_int_eq(heed_cache_shared(), heed_cache_shared());
     ck_assert_mem_eq(&sizes, &again, sizeof sizes);
-    heed_cache_sizes_set(believed[0], 1);
+    believe(&believed[SMALLEST], 1);
     ck_assert_int_eq(heed_cache_sizes().l2, 1);
     ck_assert_int_eq(heed_cache_shared(), 1);
-    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
+    believe_the_machine();
     ck_assert_int_eq(heed_cache_sizes().l2, sizes.l2);
 }
 END_TEST
 
-/* Larger than the smallest blocks in every direction; and as few rows as wait for what they meet if it is not in L2. */
+/* Larger than the smallest blocks in every direction; and as few rows as meet b in place, or wait for it if it is not in L2. */
 enum {
     QUERIES = 210,
     FEW_QUERIES = 14,
@@ -43,6 +61,7 @@ enum {
     KEYS = 560,
     WIDTH = 72,
     M = 170,
+    MORE_ROWS = 20,
     FEW_ROWS = 15,
     FEWER_ROWS = 9,
     N = 330,
@@ -66,9 +85,10 @@ static struct heed_attention attention_of(int64_t queries, const float *x, float
                                    .output = {y, 0, queries * WIDTH, WIDTH, HEED_F32}};
 }
 
-static void must_be_same(const char *what, const struct heed_exec *exec, const struct heed_cache_sizes *sizes, const float *got,
+static void must_be_same(const char *what, const struct heed_exec *exec, const struct belief *belief, const float *got,
                          const float *want, int64_t rows, int64_t columns) {
-    describe(what, exec->isa, "%d threads, caches of %lld, %lld bytes", exec->threads, (long long)sizes->l1, (long long)sizes->l2);
+    describe(what, exec->isa, "%d threads, caches of %lld, %lld bytes, family %u, model %u", exec->threads,
+             (long long)belief->sizes.l1, (long long)belief->sizes.l2, belief->family, belief->model);
     must(compare(SAME_BITS, got, want, rows, columns));
 }
 
@@ -78,13 +98,13 @@ static void check_attention(struct heed_attention request, const struct heed_exe
     request.output.data = want;
     ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
     request.output.data = got;
-    for (int i = 0; i < SIZES; i++) {
-        heed_cache_sizes_set(believed[i], believed[i].l2);
+    for (int i = 0; i < BELIEFS; i++) {
+        believe(&believed[i], believed[i].sizes.l2);
         memset(got, 0xff, (size_t)(2 * queries * WIDTH) * sizeof *got); /* NaNs, not the results of other sizes */
         ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
         must_be_same("attention", exec, &believed[i], got, want, 2 * queries, WIDTH);
     }
-    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
+    believe_the_machine();
     free(want);
     free(got);
 }
@@ -108,13 +128,13 @@ static void check_gemm(int64_t m, const float *x, const struct heed_exec *exec, 
     gemm.packed_b = packed ? panels : NULL;
     ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
     gemm.c = got;
-    for (int i = 0; i < SIZES; i++) {
-        heed_cache_sizes_set(believed[i], 0);
+    for (int i = 0; i < BELIEFS; i++) {
+        believe(&believed[i], 0);
         memset(got, 0xff, (size_t)(m * N) * sizeof *got);
         ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
         must_be_same("gemm", exec, &believed[i], got, want, m, N);
     }
-    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
+    believe_the_machine();
     free(want);
     free(got);
     free(panels);
@@ -139,13 +159,13 @@ static void check_bf16(int64_t m, enum heed_compute compute, const float *x, con
     ck_assert_int_eq(heed_gemm_pack_b(&gemm, panels, exec), HEED_OK);
     gemm.packed_b = panels;
     gemm.c = got;
-    for (int i = 0; i < SIZES; i++) {
-        heed_cache_sizes_set(believed[i], 0);
+    for (int i = 0; i < BELIEFS; i++) {
+        believe(&believed[i], 0);
         memset(got, 0xff, (size_t)(m * FEW_N) * sizeof *got);
         ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
         must_be_same(compute == HEED_COMPUTE_BF16 ? "gemm in pairs" : "gemm times bf16", exec, &believed[i], got, want, m, FEW_N);
     }
-    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
+    believe_the_machine();
     free(want);
     free(got);
     free(b);
@@ -177,13 +197,13 @@ static void check_blocks(struct rng *rng, enum heed_type type, enum heed_compute
     gemm.c = want, gemm.ldc = BLOCKS_N;
     ck_assert_int_eq(heed_gemm(&gemm, &(struct heed_exec){.isa = "scalar", .threads = 1}), HEED_OK);
     gemm.c = got;
-    for (int i = 0; i < SIZES; i++) {
-        heed_cache_sizes_set(believed[i], 0);
+    for (int i = 0; i < BELIEFS; i++) {
+        believe(&believed[i], 0);
         memset(got, 0xff, (size_t)(m * BLOCKS_N) * sizeof *got);
         ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
         must_be_same(type_name(type), exec, &believed[i], got, want, m, BLOCKS_N);
     }
-    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
+    believe_the_machine();
     free(a);
     free(b);
     free(want);
@@ -210,7 +230,9 @@ START_TEST(test_cache_sizes_do_not_change_bits) {
         check_terms(x, HEED_COMPUTE_F32, &exec);
         check_terms(x, HEED_COMPUTE_BF16, &exec);
         for (int kind = 0; kind < (test_quick() ? 2 : 8); kind++) {
-            check_gemm(test_quick() ? 20 : M, x, &exec, kind & 4, kind & 2, kind & 1);
+            if (!test_quick())
+                check_gemm(M, x, &exec, kind & 4, kind & 2, kind & 1);
+            check_gemm(MORE_ROWS, x, &exec, kind & 4, kind & 2, kind & 1);
             check_gemm(FEW_ROWS, x, &exec, kind & 4, kind & 2, kind & 1);
             check_gemm(FEWER_ROWS, x, &exec, kind & 4, kind & 2, kind & 1);
         }
@@ -225,10 +247,10 @@ START_TEST(test_cache_sizes_decide_blocks) {
     const struct heed_attention request = attention_of(QUERIES, x, y);
     struct heed_plan plan[2];
     for (int i = 0; i < 2; i++) {
-        heed_cache_sizes_set(believed[i ? SIZES - 1 : 0], 0);
+        believe(&believed[i ? LARGEST : SMALLEST], 0);
         ck_assert_int_eq(heed_attention_plan(&request, &(struct heed_exec){.threads = 1}, &plan[i]), HEED_OK);
     }
-    heed_cache_sizes_set((struct heed_cache_sizes){0, 0}, 0);
+    believe_the_machine();
     ck_assert_int_eq(plan[0].tasks, 9);
     ck_assert_int_eq(plan[1].tasks, 1);
     free(x);
@@ -244,7 +266,7 @@ Suite *cache_sizes_suite(void) {
     tcase_add_loop_test(tests, test_cache_sizes_do_not_change_bits, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_bf16, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_blocks, 0, usable_tables());
-    tcase_set_timeout(tests, 60);
+    tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     return suite;
 }

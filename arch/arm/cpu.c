@@ -1,6 +1,7 @@
 /* AArch64: NEON by HWCAP (with its FMA it is part of the architecture, but a kernel may hide it), and its dot products; FPCR. */
 #include "cpu.h"
 
+#include <stdatomic.h>
 #include <sys/auxv.h>
 
 #ifndef HWCAP_ASIMD
@@ -18,7 +19,14 @@ unsigned heed_cpu_features(void) {
 
 unsigned heed_cpu_costly(void) { return 0; }
 
-unsigned heed_cpu_traits(void) { return 0; }
+/* None is known of any processor. */
+static _Atomic unsigned traits;
+
+unsigned heed_cpu_traits(void) { return atomic_load_explicit(&traits, memory_order_relaxed); }
+
+void heed_cpu_set_traits(unsigned others) {
+    atomic_store_explicit(&traits, others == HEED_TRAITS_OWN ? 0 : others, memory_order_relaxed);
+}
 
 const char *heed_cpu_feature_names(void) {
     const unsigned features = heed_cpu_features();

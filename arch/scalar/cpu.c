@@ -9,6 +9,8 @@ unsigned heed_cpu_costly(void) { return 0; }
 
 unsigned heed_cpu_traits(void) { return 0; }
 
+void heed_cpu_set_traits(unsigned traits) { (void)traits; }
+
 const char *heed_cpu_feature_names(void) { return ""; }
 
 /* The rounding mode is all that C can name; heed has no SIMD kernels here, and no flush-to-zero mode is known to be on. */

@@ -104,8 +104,9 @@ static unsigned detect(void) {
     return features | policy(words.eax_1, features);
 }
 
+static _Atomic unsigned cached;
+
 static unsigned known(void) {
-    static _Atomic unsigned cached;
     unsigned word = atomic_load_explicit(&cached, memory_order_relaxed);
     if (!word) {
         word = detect() | DETECTED;
@@ -119,6 +120,11 @@ unsigned heed_cpu_features(void) { return known() & FEATURES; }
 unsigned heed_cpu_costly(void) { return known() >> COSTLY_SHIFT & FEATURES; }
 
 unsigned heed_cpu_traits(void) { return known() >> TRAITS_SHIFT; }
+
+void heed_cpu_set_traits(unsigned traits) {
+    const unsigned others = known() & ((1U << TRAITS_SHIFT) - 1);
+    atomic_store_explicit(&cached, traits == HEED_TRAITS_OWN ? 0 : others | traits << TRAITS_SHIFT, memory_order_relaxed);
+}
 
 const char *heed_cpu_feature_names(void) {
     static const char *const names[] = {"",
