@@ -4,8 +4,9 @@
  * tiles are as wide and the processor would not fetch them from there in time (cpu_policy.c), in L1; from there all row tiles use
  * them.  a stays where it is, the rows of one tile in L1 at a time; where all of a block's are more than L2 holds, a span of k goes
  * through a group of panels before the next.  Or the first panel makes strips of it (gemm_a.c), which all others read.
- * A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it.  What comes
- * after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once, at the end.
+ * A plain b that is not far away is packed by the first tile of each column, while it computes, for those under it; few tiles may
+ * read it where it is.  What comes after a tile is fetched during it.  Sums between blocks of k wait in scratch: c is written once,
+ * at the end.
  *
  * Factors of 16 bits are widened into scratch: blocks of b, and as many rows of a as a block has, over all of k.  So are factors
  * that become pairs, whatever their type; from there on an odd k is the even one after it, with zeros in both factors.  Where an
