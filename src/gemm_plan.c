@@ -177,9 +177,8 @@ static bool keeps_b_near(const struct gemm_run *run) {
            (run->task_rows >= NEAR_ROWS_LEAST || !takes_b_as_packed(run));
 }
 
-/* How many blocks of b would fill L2; a panel in place is one block, if it can be.  A transposed b becomes rows before the first
- * tile, which then waits for all of a block: by half as long ones 24 and 128 rows times 2048 x 2048 take 0.94 and 0.96 of the time.
- */
+/* How many blocks of b would fill L2; a panel in place is one.  A transposed b becomes rows before the first tile, which then waits
+ * for all of a block: by half as long ones 24 and 128 rows times 2048 x 2048 take 0.94 and 0.96 of the time. */
 static int64_t blocks_in_l2(const struct gemm_run *run) {
     if (run->panels_in_place)
         return 1;
