@@ -36,7 +36,7 @@ enum {
 };
 unsigned heed_cpu_traits(void);
 /* For tests: as on a processor with these, which change no bit; HEED_TRAITS_OWN: with its own again.  Not during a call. */
-enum { HEED_TRAITS_OWN = 1 << 11 };
+enum { HEED_TRAITS_OWN = 1 << 11 /* above all of them */ };
 void heed_cpu_set_traits(unsigned traits);
 
 /* Where lines of memory go that are read once: into L1 and, twice as far ahead, into L2; or into one of them alone. */

@@ -41,8 +41,8 @@
  * Rows of a plain b, of which a panel has 256 bytes each, are read in place or by a pass that packs them.  16 rows of a times
  * 2048 x 2048 take 0.83 of the time in place on Intel's processors; on Zen 5 13 to 24 rows take 1.7 to 1.9 times as long, times
  * 768 x 3072 up to 2.4 times, on Zen 3 (AVX2) 1.4 to 1.7 times, on Zen 4 1.0 to 1.5 times.  The pass is a tile's that multiplies by
- * them, where it does not wait for them: of those that come from L3 Zen 4 alone is known for that (src/gemm_plan.c), which by a
- * panel as long as k, and not 16 rows as wide as b, reads in place for up to 32 rows after all.
+ * them, where it does not wait for them: of those that come from L3 Zen 4 alone is known for that (src/gemm_plan.c).  By panels as
+ * long as k, and not 16 rows of b at a time, Zen 4 does read in place for up to 32 rows (there, too).
  *
  * A product's tiles take 21 bytes of b a cycle.  From L2, Intel's processors do not fetch these in time by themselves (512 x 1536 x
  * 384 1.05 of the time), so blocks of b are as short as L1; Zen 5 does, and has 0.97 to 0.99 of the time with blocks four times as

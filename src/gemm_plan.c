@@ -124,12 +124,17 @@ static bool takes_b_as_packed(const struct gemm_run *run) {
            (run->words ? run->request->b_type == HEED_BF16 : run->request->b_type == HEED_F32 && !run->pairs);
 }
 
-int64_t heed_gemm_direct_rows(void) { return heed_cpu_traits() & HEED_TRAIT_PACKS_FOR_FEW ? HEED_GEMM_FEW_ROWS : 24; }
+/* Up to so many rows, packing b costs more than reading it in place, unless tiles do both at once. */
+static int64_t direct_rows(void) { return heed_cpu_traits() & HEED_TRAIT_PACKS_FOR_FEW ? HEED_GEMM_FEW_ROWS : 24; }
 
 /* Whether rows of b are such as tiles multiply by, in place or packed. */
 static bool has_rows_of_floats(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     return !request->packed_b && !request->transpose_b && request->b_type == HEED_F32 && !run->pairs;
+}
+
+bool heed_gemm_reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns) {
+    return has_rows_of_floats(run) && columns % run->kernels->lanes == 0 && (run->panels_in_place || rows <= direct_rows());
 }
 
 /* Three to six tiles, as wide as a panel, multiply by its rows where they are, which the first of them fetches: 18 to 32 rows take
@@ -231,8 +236,7 @@ static int64_t plan_block_rows(const struct gemm_run *run) {
 }
 
 static int64_t plan_block_columns(const struct gemm_run *run) {
-    const bool wide =
-        run->task_rows <= heed_gemm_direct_rows() && !run->tiles_pack_b && !run->panels_in_place && has_rows_of_floats(run);
+    const bool wide = run->task_rows <= direct_rows() && !run->tiles_pack_b && !run->panels_in_place && has_rows_of_floats(run);
     return wide ? max_i64(HEED_PANEL, run->task_columns) : HEED_PANEL;
 }
 

@@ -4,9 +4,6 @@
 
 #include "gemm.h"
 
-/* Up to so many rows, packing b costs more than reading it in place, unless tiles do both at once. */
-int64_t heed_gemm_direct_rows(void);
-
 enum { HEED_GEMM_APART_TILES = 8 }; /* whose sums wait for what becomes of them */
 
 struct gemm_run {
@@ -43,6 +40,10 @@ bool heed_gemm_copies_rows(const struct gemm_run *run);
 bool heed_gemm_tiles_round(const struct gemm_run *run);
 /* Whether tiles write c, rounded or not; else it is made of their sums. */
 bool heed_gemm_tiles_finish(const struct gemm_run *run);
+
+/* Whether so many rows multiply by so many columns of b where these are, unless tiles pack them.  Whole vectors alone, for the last
+ * columns may not reach to the end of one. */
+bool heed_gemm_reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns);
 
 /* Rows of op(a) as floats, pairs or words. */
 struct gemm_a {

@@ -104,6 +104,7 @@ static unsigned detect(void) {
     return features | policy(words.eax_1, features);
 }
 
+/* That word; 0: not yet. */
 static _Atomic unsigned cached;
 
 static unsigned known(void) {
