@@ -24,14 +24,29 @@ INLINE vf i8_k_scale(const struct i8_k_words *words, int index) {
     return v_byte(v_shift(words->scales[index / WORD_BYTES], -8 * (index % WORD_BYTES)), 0);
 }
 
-/* Group g, in one half of the bytes of a piece: all rows. */
-INLINE void i8_k_take_group(const enum heed_type type, const int rows, const struct i8_k_words *words, int g, const int upper,
-                            const int piece, const struct heed_i8_block *a, int64_t lda, vf chain[I8_K_ROWS]) {
+/* What a round takes of each column: words, and bytes of a block.  q6_K has the lower halves of two pieces first, and then their
+ * upper ones. */
+INLINE int i8_k_pieces(const enum heed_type type) { return type == HEED_Q6_K ? 2 : 1; }
+INLINE int i8_k_rounds(const enum heed_type type) { return K_GROUPS / 2 / i8_k_pieces(type); }
+
+/* Of the lines that a round fetches those beside word w of its group n, if any. */
+INLINE void i8_k_fetch_next(const enum heed_type type, const bool once, uintptr_t next, const int n, const int w) {
+    const int words = 2 * i8_k_pieces(type) * K_PIECE_WORDS, word = n * K_PIECE_WORDS + w;
+    const int bytes = VF_LANES * (int)type_span(type, K_BLOCK) / i8_k_rounds(type), lines = (bytes + LINE_BYTES - 1) / LINE_BYTES;
+    const int from = word * lines / words, to = (word + 1) * lines / words;
+    fetch_next_columns(once, next + (uintptr_t)(from * LINE_BYTES), (to - from) * LINE_BYTES);
+}
+
+/* Group g, n of its round, in one half of the bytes of a piece: all rows. */
+INLINE void i8_k_take_group(const enum heed_type type, const int rows, const bool once, const struct i8_k_words *words, int g,
+                            const int n, const struct heed_i8_block *a, int64_t lda, uintptr_t next, vf chain[I8_K_ROWS]) {
+    const int upper = n / i8_k_pieces(type), piece = n % i8_k_pieces(type);
     vi sums[I8_K_ROWS];
     UNROLL for (int half = 0; half < 2; half++) {
         if (half == 0 || type == HEED_Q6_K)
             UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_k_start(type, a + i * lda, half);
         UNROLL for (int w = half * K_LOW_WORDS; w < (half + 1) * K_LOW_WORDS; w++) {
+            i8_k_fetch_next(type, once, next, n, w);
             const vi numbers = type == HEED_Q6_K
                                    ? k_numbers_from(type, words->low[piece][w], upper, words->high[w], 2 * (2 * upper + piece))
                                    : k_numbers(type, words->low[piece][w], upper, words->high[w], g);
@@ -49,13 +64,10 @@ INLINE void i8_k_take_group(const enum heed_type type, const int rows, const str
     }
 }
 
-/* c of some rows and VF_LANES columns, `step` bytes apart.  q6_K has the lower halves of two pieces first, and then their upper
- * ones. */
+/* c of some rows and VF_LANES columns, `step` bytes apart. */
 INLINE void i8_k_columns_body(const enum heed_type type, const int rows, const bool once, const struct heed_i8_product *product,
                               const char *column, int64_t step, float *c) {
-    enum { Q6_ROUNDS = K_GROUPS / 4, ROUNDS = K_GROUPS / 2 };
-    const int rounds = type == HEED_Q6_K ? Q6_ROUNDS : ROUNDS, pieces = type == HEED_Q6_K ? 2 : 1;
-    const int bytes = (int)type_span(type, K_BLOCK);
+    const int rounds = i8_k_rounds(type), pieces = i8_k_pieces(type), bytes = (int)type_span(type, K_BLOCK);
     const struct heed_i8_block *a = product->a;
     struct block_columns at = block_columns_at(VF_LANES, column, step);
     uintptr_t next = next_columns(once, column, VF_LANES * step);
@@ -66,13 +78,13 @@ INLINE void i8_k_columns_body(const enum heed_type type, const int rows, const b
         i8_k_begin(type, &at, &words);
         NO_UNROLL for (int round = 0; round < rounds; round++) {
             PIN(round); /* else gcc unrolls it */
-            next = fetch_next_columns(once, next, VF_LANES * bytes / rounds);
             if (type == HEED_Q6_K)
                 load_column_ints(&at, k_high_at(type) + round * TYPE_BLOCK, K_PIECE_WORDS, words.high);
             UNROLL for (int piece = 0; piece < pieces; piece++)
                 load_column_ints(&at, k_low_at(type) + (round * pieces + piece) * TYPE_BLOCK, K_PIECE_WORDS, words.low[piece]);
-            UNROLL for (int upper = 0; upper < 2; upper++) UNROLL for (int piece = 0; piece < pieces; piece++, a++)
-                i8_k_take_group(type, rows, &words, (2 * round + upper) * pieces + piece, upper, piece, a, product->lda, chain);
+            UNROLL for (int n = 0; n < 2 * pieces; n++, a++)
+                i8_k_take_group(type, rows, once, &words, round * 2 * pieces + n, n, a, product->lda, next, chain);
+            next += (uintptr_t)(VF_LANES * bytes / rounds);
         }
         block_columns_advance(VF_LANES, &at, bytes);
     }
