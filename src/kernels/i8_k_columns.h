@@ -20,8 +20,10 @@ INLINE void i8_k_begin(const enum heed_type type, const struct block_columns *at
     if (type == HEED_Q5_K)
         load_column_ints(at, k_high_at(type), K_PIECE_WORDS, words->high);
 }
-INLINE vf i8_k_scale(const struct i8_k_words *words, int index) {
-    return v_byte(v_shift(words->scales[index / WORD_BYTES], -8 * (index % WORD_BYTES)), 0);
+/* Unsigned, so that compilers know what % leaves of a round's groups: else one row in L2 takes 1.04 to 1.06 of the time for q4_K
+ * and q5_K, AVX2 1.04 to 1.09 for all three (Zen 4). */
+INLINE vf i8_k_scale(const struct i8_k_words *words, unsigned index) {
+    return v_byte(v_shift(words->scales[index / WORD_BYTES], -8 * (int)(index % WORD_BYTES)), 0);
 }
 
 /* What a round takes of each column: words, and bytes of a block.  q6_K has the lower halves of two pieces first, and then their
@@ -41,7 +43,7 @@ INLINE void i8_k_fetch_next(const enum heed_type type, const bool once, uintptr_
 }
 
 /* Group g, n of its round, in one half of the bytes of a piece: all rows. */
-INLINE void i8_k_take_group(const enum heed_type type, const int rows, const bool once, const struct i8_k_words *words, int g,
+INLINE void i8_k_take_group(const enum heed_type type, const int rows, const bool once, const struct i8_k_words *words, unsigned g,
                             const int n, const struct heed_i8_block *a, int64_t lda, uintptr_t next, vf chain[I8_K_ROWS]) {
     const int upper = n / i8_k_pieces(type), piece = n % i8_k_pieces(type);
     vi sums[I8_K_ROWS];
@@ -52,13 +54,13 @@ INLINE void i8_k_take_group(const enum heed_type type, const int rows, const boo
             i8_k_fetch_next(type, once, next, n, w);
             const vi numbers = type == HEED_Q6_K
                                    ? k_numbers_from(type, words->low[piece][w], upper, words->high[w], 2 * (2 * upper + piece))
-                                   : k_numbers(type, words->low[piece][w], upper, words->high[w], g);
+                                   : k_numbers(type, words->low[piece][w], upper, words->high[w], (int)g);
             UNROLL for (int i = 0; i < rows; i++) sums[i] =
                 i8_k_dot(type, sums[i], numbers, v_set1_word(a[i * lda].q + w * WORD_BYTES));
         }
         if (half == 0 && type != HEED_Q6_K)
             continue;
-        const vf by = v_mul(words->d, i8_k_scale(words, type == HEED_Q6_K ? 2 * g + half : g));
+        const vf by = v_mul(words->d, i8_k_scale(words, type == HEED_Q6_K ? 2 * g + (unsigned)half : g));
         const vf less = type == HEED_Q6_K ? v_zero() : v_mul(words->m, i8_k_scale(words, K_GROUPS + g));
         UNROLL for (int i = 0; i < rows; i++) {
             const struct i8_k_row row = i8_k_row(type, a + i * lda, half);
@@ -86,7 +88,7 @@ INLINE void i8_k_columns_body(const enum heed_type type, const int rows, const b
             UNROLL for (int piece = 0; piece < pieces; piece++)
                 load_column_ints(&at, k_low_at(type) + (round * pieces + piece) * TYPE_BLOCK, K_PIECE_WORDS, words.low[piece]);
             UNROLL for (int n = 0; n < 2 * pieces; n++, a++)
-                i8_k_take_group(type, rows, once, &words, round * 2 * pieces + n, n, a, product->lda, next, chain);
+                i8_k_take_group(type, rows, once, &words, (unsigned)(round * 2 * pieces + n), n, a, product->lda, next, chain);
             next += (uintptr_t)(VF_LANES * bytes / rounds);
         }
         block_columns_advance(VF_LANES, &at, bytes);
