@@ -26,8 +26,8 @@ INLINE vf i8_k_scale(const struct i8_k_words *words, unsigned index) {
     return v_byte(v_shift(words->scales[index / WORD_BYTES], -8 * (int)(index % WORD_BYTES)), 0);
 }
 
-/* What a round takes of each column: words, and bytes of a block.  q6_K has the lower halves of two pieces first, and then their
- * upper ones. */
+/* How many pieces of each column a round takes, and rounds of a block.  q6_K has the lower halves of two pieces first, and then
+ * their upper ones. */
 INLINE int i8_k_pieces(const enum heed_type type) { return type == HEED_Q6_K ? 2 : 1; }
 INLINE int i8_k_rounds(const enum heed_type type) { return K_GROUPS / 2 / i8_k_pieces(type); }
 
