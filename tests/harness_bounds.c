@@ -161,7 +161,8 @@ static double scale_of(const float *value, int64_t n) {
 }
 
 /* Weights times scales become bytes, with one scale for each TYPE_BLOCK keys, so that each is off by as much, and what it is
- * multiplied by are integers: bound has that added. */
+ * multiplied by are integers: bound has that added.  A byte of 0 adds nothing even where no weight is sure: largest is infinite
+ * there. */
 static void add_weight_bytes(const struct row *row, const float *values, double *bound) {
     const struct heed_attention *r = row->request;
     const int64_t stride = r->value.token_stride, n = r->value_dim;
@@ -173,8 +174,10 @@ static void add_weight_bytes(const struct row *row, const float *values, double 
                 largest =
                     fmax(largest, (row->p[j] + weight_error(row->p[j], row->e[j], row->sum)) * scale_of(values + j * stride, n));
         for (int64_t j = from; j < to; j++)
-            for (int64_t d = 0; d < n && has_weight(row, j); d++)
-                bound[d] += byte_error(largest) * fabs((double)values[j * stride + d]) / scale_of(values + j * stride, n);
+            for (int64_t d = 0; d < n && has_weight(row, j); d++) {
+                const double v = fabs((double)values[j * stride + d]);
+                bound[d] += v > 0 ? byte_error(largest) * v / scale_of(values + j * stride, n) : 0;
+            }
     }
 }
 
