@@ -242,6 +242,7 @@ struct heed_i8_block {
     /* -8 times the sum of q, and the same of the first half: integers of q4_0 are stored 8 too large, of q5_0 16, of q6_K, whose
      * groups are 16, 32, some kernels raise those of q8_0, and of q4_K and q5_K a multiple of the sum is subtracted. */
     int32_t minus_8, minus_8_of_first;
+    float less; /* minus the sum of what the elements are */
 };
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns, or

@@ -22,20 +22,46 @@ INLINE void i8_k_fetch(const enum heed_type type, const char *share, const int n
     fetch_lines(ahead + BLOCK_AHEAD, (to - from) * LINE_BYTES, once);
 }
 
+/* The numbers of word w of a half of a group. */
+INLINE vi i8_k_numbers(const enum heed_type type, const struct block_turn *words, int column, const int half, const int w) {
+    const vi word = load_words_of(words->low + w * WORDS_BYTES, column);
+    const vi high = type == HEED_Q4_K ? word : load_words_of(words->high, column);
+    return k_numbers_from(type, word, half, high, type == HEED_Q6_K ? 2 * w : w + K_LOW_WORDS * half);
+}
+
+/* The sums of a tile take in word w of a half of a group, and q of each row. */
+INLINE void i8_k_word(const enum heed_type type, const bool hold, const int rows, const int vectors, vi sums[][I8_VECTORS],
+                      const int8_t *q, int64_t row_bytes, const struct block_turn *words, int j, const int half, const int w) {
+    vi numbers[I8_HELD_VECTORS], x[I8_ROWS];
+    if (hold) {
+        UNROLL for (int v = 0; v < vectors; v++) numbers[v] = i8_k_numbers(type, words, j + v * VF_LANES, half, w);
+        UNROLL for (int i = 0; i < rows; i++) {
+            const vi by = v_set1_word(q + i * row_bytes);
+            UNROLL for (int v = 0; v < vectors; v++) sums[i][v] = i8_k_dot(type, sums[i][v], numbers[v], by);
+        }
+        return;
+    }
+    UNROLL for (int i = 0; i < rows; i++) x[i] = v_set1_word(q + i * row_bytes);
+    UNROLL for (int v = 0; v < vectors; v++) {
+        const vi by = i8_k_numbers(type, words, j + v * VF_LANES, half, w);
+        UNROLL for (int i = 0; i < rows; i++) sums[i][v] = i8_k_dot(type, sums[i][v], by, x[i]);
+    }
+}
+
 /* The sums of a tile take in a half of a group. */
-INLINE void i8_k_half(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
-                      int64_t row_bytes, const char *group, int j, const int half, const char *share, bool once, bool into_l2) {
-    const struct block_turn words = k_turn_at(type, group, half, 0);
-    UNROLL for (int w = 0; w < K_LOW_WORDS; w++) {
-        vi x[I8_ROWS];
+INLINE void i8_k_half(const enum heed_type type, const bool hold, const int rows, const int vectors, vi sums[][I8_VECTORS],
+                      const int8_t *q, int64_t row_bytes, const char *group, int j, const int half, const char *share, bool once,
+                      bool into_l2) {
+    struct block_turn words = k_turn_at(type, group, half, 0);
+    q += half * TYPE_BLOCK / 2;
+    UNROLL for (int w = 0; w < K_LOW_WORDS; w++, q += WORD_BYTES) {
         if (share)
             i8_k_fetch(type, share, half * K_LOW_WORDS + w, once, into_l2);
-        UNROLL for (int i = 0; i < rows; i++) x[i] = v_set1_word(q + i * row_bytes + half * TYPE_BLOCK / 2 + w * WORD_BYTES);
-        UNROLL for (int v = 0; v < vectors; v++) {
-            const vi word = load_words_of(words.low + w * WORDS_BYTES, j + v * VF_LANES);
-            const vi high = type == HEED_Q4_K ? word : load_words_of(words.high, j + v * VF_LANES);
-            const vi numbers = k_numbers_from(type, word, half, high, type == HEED_Q6_K ? 2 * w : w + K_LOW_WORDS * half);
-            UNROLL for (int i = 0; i < rows; i++) sums[i][v] = i8_k_dot(type, sums[i][v], numbers, x[i]);
+        i8_k_word(type, hold, rows, vectors, sums, q, row_bytes, &words, j, half, w);
+        if (hold) { /* else gcc loads all words at once, and keeps chains on the stack instead */
+            PIN(words.low);
+            PIN(words.high);
+            PIN(q);
         }
     }
 }
@@ -53,7 +79,7 @@ struct i8_k_row {
 INLINE struct i8_k_row i8_k_row(const enum heed_type type, const struct heed_i8_block *a, const int half) {
     struct i8_k_row row = {.scale = v_set1(a->scale), .less = v_zero(), .excess = v_zero()};
     if (type != HEED_Q6_K)
-        row.less = v_mul(row.scale, v_mul(v_float_of_int(v_set1_word((const int8_t *)&a->minus_8)), v_set1(0.125f)));
+        row.less = v_set1(a->less);
     else if (!I8_STARTS)
         row.excess = v_float_of_int(i8_k_excess(a, half));
     return row;
@@ -71,40 +97,44 @@ INLINE vf i8_k_chain(const enum heed_type type, vf chain, vi sum, const struct i
 }
 
 /* The chains of a tile take in the sums of a group, or of a half of one of q6_K. */
-INLINE void i8_k_end(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS],
-                     const struct heed_i8_block *a, int64_t lda, const int half, const struct k_scales *scales, float *c) {
+INLINE void i8_k_end(const enum heed_type type, const bool hold, const int rows, const int vectors, vi sums[][I8_VECTORS],
+                     const struct heed_i8_block *a, int64_t lda, const int half, const struct k_scales *scales,
+                     struct i8_chains *chains, float *c) {
     UNROLL for (int i = 0; i < rows; i++) {
         const struct i8_k_row row = i8_k_row(type, a + i * lda, half);
         UNROLL for (int v = 0; v < vectors; v++) {
-            float *const to = c + i * HEED_PANEL + v * VF_LANES;
-            v_store(to, i8_k_chain(type, v_load(to), sums[i][v], &row, scales->by[v], scales->less[v]));
+            const vf chain = i8_chains_get(hold, chains, c, i, v);
+            i8_chains_set(hold, chains, c, i, v, i8_k_chain(type, chain, sums[i][v], &row, scales->by[v], scales->less[v]));
         }
     }
 }
 
-INLINE void i8_k_group(const enum heed_type type, const int rows, const int vectors, const struct heed_i8_block *a, int64_t lda,
-                       const char *block, int g, int j, struct k_scales *scales, float *c, const char *share, bool once,
-                       bool into_l2) {
+INLINE void i8_k_group(const enum heed_type type, const bool hold, const int rows, const int vectors, const struct heed_i8_block *a,
+                       int64_t lda, const char *block, int g, int j, struct k_scales *scales, struct i8_chains *chains, float *c,
+                       const char *share, bool once, bool into_l2) {
     const char *group = block + k_panel_groups_at(type) + g * k_group_bytes(type);
-    vi sums[I8_ROWS][I8_VECTORS];
+    vi sums[I8_MOST_ROWS][I8_VECTORS];
     UNROLL for (int half = 0; half < 2; half++) {
         const bool begins = half == 0 || type == HEED_Q6_K, ends = half == 1 || type == HEED_Q6_K;
         if (begins)
             UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] =
                 i8_k_start(type, a + i * lda, half);
-        i8_k_half(type, rows, vectors, sums, a->q, lda * (int64_t)sizeof *a, group, j, half, share, once, into_l2);
+        i8_k_half(type, hold, rows, vectors, sums, a->q, lda * (int64_t)sizeof *a, group, j, half, share, once, into_l2);
         if (!ends)
             continue;
         k_load_scales(type, vectors, block, j, g, type == HEED_Q6_K ? half : 0, scales);
-        i8_k_end(type, rows, vectors, sums, a, lda, half, scales, c);
+        i8_k_end(type, hold, rows, vectors, sums, a, lda, half, scales, chains, c);
     }
 }
 
 /* c of rows x vectors, columns from j on. */
-INLINE void i8_k_body(const enum heed_type type, const int rows, const int vectors, const struct i8_window *window, int j) {
+INLINE void i8_k_body(const enum heed_type type, const bool hold, const int rows, const int vectors, const struct i8_window *window,
+                      int j) {
     const char *block = window->packed;
     const struct heed_i8_block *a = window->a;
     uintptr_t next = window->next;
+    struct i8_chains chains;
+    i8_chains_begin(hold, rows, window->c + j, &chains);
     NO_UNROLL for (int64_t p = 0; p < window->k; block += k_panel_bytes(type)) {
         struct k_scales scales;
         k_load_block_scales(type, vectors, 1.0f, block, j, &scales);
@@ -114,10 +144,11 @@ INLINE void i8_k_body(const enum heed_type type, const int rows, const int vecto
                 next += (uintptr_t)(window->lines * LINE_BYTES);
             }
             const char *share = window->fetches && j == 0 ? window->packed + p / TURN_DEPTH * turn_bytes(type) : NULL;
-            i8_k_group(type, rows, vectors, a, window->lda, block, g, j, &scales, window->c + j, share, window->fetch_once,
-                       I8_INTO_L2 && window->into_l2);
+            i8_k_group(type, hold, rows, vectors, a, window->lda, block, g, j, &scales, &chains, window->c + j, share,
+                       window->fetch_once, I8_INTO_L2 && window->into_l2);
         }
     }
+    i8_chains_end(hold, rows, &chains, window->c + j);
 }
 
 #endif

@@ -31,168 +31,46 @@ enum {
     /* Of columns as they are, whose words become a tile's in registers: by 8 rows at a time 5 to 8 rows take 0.66 to 0.82 of the
      * time, 9 to 12 rows 0.83 to 0.89 (AVX-512, Zen 5). */
     I8_COLUMNS_ROWS = FEW_REGISTERS ? I8_ROWS : 8,
-    I8_COLUMNS_MOST = 8,                             /* of any vectors */
-    I8_STRIP = 16,                                   /* rows of which a window's bytes, and sums, are in L1 beside a window of b */
-    I8_SUMS = FEW_REGISTERS ? 8 : 16,                /* of integers; the rest of the registers multiply */
+    I8_COLUMNS_MOST = 8,              /* of any vectors */
+    I8_STRIP = 16,                    /* rows of which a window's bytes, and sums, are in L1 beside a window of b */
+    I8_SUMS = FEW_REGISTERS ? 8 : 16, /* of integers; the rest of the registers multiply */
+    /* Where registers are many, tiles after the first one are narrow and high, so that their chains stay in registers, and words
+     * are prepared once for more rows: kernel alone, 504 rows times 768 x 768 from L2, q8_0 XX of the time. */
+    I8_HELD_ROWS = FEW_REGISTERS ? 0 : 6,
+    I8_HELD_VECTORS = 2,
+    I8_MOST_ROWS = 6,
     I8_INTO_L2 = VF_LANES == HEED_LINE && I8_STARTS, /* processors for which that is better have VNNI */
     I8_PANEL = HEED_PANEL / VF_LANES,
     I8_VECTORS = I8_PANEL < I8_SUMS ? I8_PANEL : I8_SUMS /* of a tile, at most */
 };
 
-/* Some blocks of a panel, which stay in L1 for all rows. */
-struct i8_window {
-    const char *packed;
-    int64_t k;
-    const struct heed_i8_block *a;
-    int64_t lda;
-    float *c;
-    bool fetches, fetch_once, into_l2, in_order;
-    /* What is fetched beside it into L2, as many bytes as it has: of each 32 elements so many lines, of which every tiles-th by one
-     * tile, beginning with its own number.  0 lines: nothing. */
-    uintptr_t next;
-    int lines, tile, tiles;
-};
-
-/* Of word `place` of a block; high: the spread bits of q5_0. */
-INLINE vi i8_dot(const enum heed_type type, const int half, vi sum, vi w, vi high, int place, vi x) {
-    if (type == HEED_Q5_0)
-        return I8_DOT_U7(sum, q5_numbers(w, high, half, place), x);
-    return type == HEED_Q4_0 ? I8_DOT_U4(sum, half ? v_high4(w) : v_low4(w), x) : I8_DOT(sum, I8_RAISE(w), x);
-}
-
-/* The sums of a tile take in halves [from, to) of a word of each column, word w of a turn.  A word of q4_0 and q5_0 has two, which
- * meet elements TYPE_BLOCK / 2 apart. */
-INLINE void i8_halves(const enum heed_type type, const int from, const int to, const int rows, const int vectors,
-                      vi sums[][I8_VECTORS], const int8_t *q, int64_t row_bytes, const struct block_turn *turn, const int w) {
-    vi x[2][I8_ROWS];
-    UNROLL for (int half = from; half < to; half++) UNROLL for (int i = 0; i < rows; i++) x[half][i] =
-        v_set1_word(q + i * row_bytes + half * TYPE_BLOCK / 2);
-    UNROLL for (int v = 0; v < vectors; v++) {
-        const vi word = load_words_of(turn->low, v * VF_LANES),
-                 high = type == HEED_Q5_0 ? load_words_of(turn->high, v * VF_LANES) : word;
-        UNROLL for (int half = from; half < to; half++) UNROLL for (int i = 0; i < rows; i++) sums[i][v] =
-            i8_dot(type, half, sums[i][v], word, high, turn->place + w, x[half][i]);
-    }
-}
-
-/* The halves of few rows together, those of more one after the other, for want of registers. */
-INLINE void i8_word(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
-                    int64_t row_bytes, struct block_turn *turn, const int w) {
-    const int halves = block_halves(type);
-    if (halves == 2 && rows > 2) {
-        i8_halves(type, 0, 1, rows, vectors, sums, q, row_bytes, turn, w);
-        PIN(turn->low);
-        i8_halves(type, 1, 2, rows, vectors, sums, q, row_bytes, turn, w);
-    } else {
-        i8_halves(type, 0, halves, rows, vectors, sums, q, row_bytes, turn, w);
-    }
-}
-
-/* What sums are too large by, negative. */
-INLINE vi i8_excess(const enum heed_type type, const struct heed_i8_block *a) {
-    const int32_t excess = a->minus_8 * (type == HEED_Q4_0 ? 1 : type == HEED_Q5_0 ? 2 : I8_RAISED / 8);
-    return v_set1_word((const int8_t *)&excess);
-}
-INLINE vi i8_start(const enum heed_type type, const struct heed_i8_block *a) {
-    return I8_STARTS ? i8_excess(type, a) : v_zero_int();
-}
-
-/* Of a block's rows, what their sums need at the end. */
-struct i8_end {
-    const struct heed_i8_block *a;
-    int64_t lda;
-    vf excess[I8_COLUMNS_MOST];
-};
-INLINE bool i8_corrects(const enum heed_type type) { return !I8_STARTS && (block_halves(type) == 2 || I8_RAISED > 0); }
-INLINE struct i8_end i8_end_begin(const enum heed_type type, const int rows, const struct heed_i8_block *a, int64_t lda) {
-    struct i8_end end = {.a = a, .lda = lda};
-    UNROLL for (int i = 0; i < rows; i++) if (i8_corrects(type)) end.excess[i] = v_float_of_int(i8_excess(type, a + i * lda));
-    return end;
-}
-
-/* A chain of row i takes in the sum of a block, whose scale of b is d. */
-INLINE vf i8_chain(const enum heed_type type, vf chain, vi sum, const struct i8_end *end, const int i, vf d) {
-    vf products = v_float_of_int(type == HEED_Q4_0 ? I8_DOT_U4_END(sum) : sum);
-    if (i8_corrects(type))
-        products = v_add(products, end->excess[i]);
-    return v_fma(products, v_mul(v_set1(end->a[i * end->lda].scale), d), chain);
-}
-
-/* The chains of a tile take in a block's sums. */
-INLINE void i8_block_end(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS],
-                         const struct heed_i8_block *a, int64_t lda, const uint16_t *scales, float *c) {
-    const struct i8_end end = i8_end_begin(type, rows, a, lda);
-    UNROLL for (int v = 0; v < vectors; v++) {
-        const vf d = v_widen_f16(v_load_half(scales + v * VF_LANES));
-        UNROLL for (int i = 0; i < rows; i++) {
-            float *const to = c + i * HEED_PANEL + v * VF_LANES;
-            v_store(to, i8_chain(type, v_load(to), sums[i][v], &end, i, d));
-        }
-    }
-}
-
-/* The sums of a tile take in a turn of a block, elements p of the window, and their second halves. */
-INLINE void i8_turn(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
-                    int64_t row_bytes, struct block_turn *turn, const struct i8_window *window, int64_t p, int j) {
-    const bool twice = type == HEED_Q8_0 && rows == 1 && VF_LANES == HEED_LINE;
-    if (window->fetches && j == 0)
-        UNROLL for (int half = 0; half < block_halves(type); half++) {
-            const char *at = window->packed + (p / TURN_DEPTH + half) * HEED_PANEL / BLOCK_TURNS * block_bytes(type);
-            PIN(at); /* else gcc makes each line's address in advance, and q4_0 from L2 takes 1.08 times as long */
-            fetch_packed(type, twice, at, window->fetch_once, I8_INTO_L2 && window->into_l2);
-        }
-    UNROLL for (int word = 0; word < TURN_WORDS; word++) {
-        i8_word(type, rows, vectors, sums, q, row_bytes, turn, word);
-        turn->low += WORDS_BYTES;
-        q += WORD_BYTES;
-        PIN(turn->low); /* else gcc loads what many words meet at once, and keeps it on the stack */
-    }
-}
-
-/* c of rows x vectors, columns from j on. */
-INLINE void i8_body(const enum heed_type type, const int rows, const int vectors, const struct i8_window *window, int j) {
-    const char *block = window->packed;
-    const struct heed_i8_block *a = window->a;
-    const int64_t row_bytes = window->lda * (int64_t)sizeof *a;
-    uintptr_t next = window->next;
-    NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
-        const char *words = block + HEED_PANEL * scale_bytes(type) + j * WORD_BYTES;
-        const char *const end = words + block_words(type) * WORDS_BYTES;
-        struct block_turn turn = {.low = words, .high = end};
-        const int8_t *q = a->q;
-        if (rows > 1 && j == 0) {
-            fetch_some_lines(next, window->tile, window->tiles, window->lines);
-            next += (uintptr_t)(HEED_PANEL * block_bytes(type));
-        }
-        vi sums[I8_ROWS][I8_VECTORS];
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sums[i][v] =
-            i8_start(type, a + i * window->lda);
-        if (type == HEED_Q5_0)
-            UNROLL for (; turn.place < block_words(type); turn.place += TURN_WORDS, q += TURN_DEPTH, p += 2 * TURN_DEPTH)
-                i8_turn(type, rows, vectors, sums, q, row_bytes, &turn, window, p, j);
-        else
-            NO_UNROLL for (; turn.low < end; q += TURN_DEPTH, p += block_halves(type) * TURN_DEPTH)
-                i8_turn(type, rows, vectors, sums, q, row_bytes, &turn, window, p, j);
-        i8_block_end(type, rows, vectors, sums, a, window->lda, (const uint16_t *)(const void *)block + j, window->c + j);
-        a++;
-    }
-}
-
+#include "kernels/i8_tile.h"
 #include "kernels/i8_k_blocks.h"
 
 INLINE int i8_vectors(const int rows) {
     const int vectors = I8_SUMS / (rows == 3 ? 4 : rows);
     return vectors < I8_PANEL ? vectors : I8_PANEL;
 }
+INLINE void i8_bodies(const enum heed_type type, const bool hold, const int rows, const int vectors,
+                      const struct i8_window *window) {
+    for (int j = 0; j < HEED_PANEL; j += vectors * VF_LANES)
+        if (type_is_k(type))
+            i8_k_body(type, hold, rows, vectors, window, j);
+        else
+            i8_body(type, hold, rows, vectors, window, j);
+}
 #define I8_SHAPE(name, type, rows)                                                                                                 \
-    NOINLINE void name##_##rows(const struct i8_window *window) {                                                                  \
-        for (int j = 0; j < HEED_PANEL; j += i8_vectors(rows) * VF_LANES)                                                          \
-            if (type_is_k(type))                                                                                                   \
-                i8_k_body(type, rows, i8_vectors(rows), window, j);                                                                \
-            else                                                                                                                   \
-                i8_body(type, rows, i8_vectors(rows), window, j);                                                                  \
+    NOINLINE void name##_##rows(const struct i8_window *window) { i8_bodies(type, false, rows, i8_vectors(rows), window); }
+#define I8_HELD_SHAPE(name, type, rows)                                                                                            \
+    NOINLINE void name##_held_##rows(const struct i8_window *window) {                                                             \
+        if (I8_HELD_ROWS)                                                                                                          \
+            i8_bodies(type, true, rows, I8_HELD_VECTORS, window);                                                                  \
     }
-#define I8_SHAPES(name, type) I8_SHAPE(name, type, 1) I8_SHAPE(name, type, 2) I8_SHAPE(name, type, 3) I8_SHAPE(name, type, 4)
+#define I8_SHAPES(name, type)                                                                                                      \
+    I8_SHAPE(name, type, 1)                                                                                                        \
+    I8_SHAPE(name, type, 2)                                                                                                        \
+    I8_SHAPE(name, type, 3)                                                                                                        \
+    I8_SHAPE(name, type, 4) I8_HELD_SHAPE(name, type, 4) I8_HELD_SHAPE(name, type, 5) I8_HELD_SHAPE(name, type, 6)
 I8_SHAPES(i8_q8_0, HEED_Q8_0)
 I8_SHAPES(i8_q4_0, HEED_Q4_0)
 I8_SHAPES(i8_q5_0, HEED_Q5_0)
@@ -201,6 +79,8 @@ I8_SHAPES(i8_q5_k, HEED_Q5_K)
 I8_SHAPES(i8_q6_k, HEED_Q6_K)
 #define I8_NAMES(name)                                                                                                             \
     { name##_1, name##_2, name##_3, name##_4 }
+#define I8_HELD_NAMES(name)                                                                                                        \
+    { [4] = name##_held_4, [5] = name##_held_5, [6] = name##_held_6 }
 
 /* The first of the parts that so many rows are cut into, as evenly as may be. */
 INLINE int i8_part(int rows, const int most) {
@@ -208,18 +88,33 @@ INLINE int i8_part(int rows, const int most) {
     return (rows + parts - 1) / parts;
 }
 
+/* Whether the tile after `done` of some rows is a high one.  The first is as wide as the panel, which it reads in its order, unless
+ * there is more to do for each byte of it: 8 rows from memory take 1.05 to 1.09 of the time with high ones alone, q8_0 with 16 rows
+ * 1.05, but 16 rows of q5_0 0.98, 8 of q6_K 0.9 (Zen 4). */
+INLINE bool i8_holds(const enum heed_type type, int rows, int done) {
+    const int most = type == HEED_Q8_0 ? I8_STRIP : type_is_k(type) ? I8_ROWS : 2 * I8_ROWS;
+    return I8_HELD_ROWS && (done > 0 || rows > most);
+}
+
 /* All rows; the first ones fetch. */
 static void i8_multiply_window(enum heed_type type, const struct i8_window *whole, int rows) {
     static void (*const shapes[][I8_ROWS])(const struct i8_window *) = {
         [HEED_Q8_0] = I8_NAMES(i8_q8_0), [HEED_Q4_0] = I8_NAMES(i8_q4_0), [HEED_Q5_0] = I8_NAMES(i8_q5_0),
         [HEED_Q4_K] = I8_NAMES(i8_q4_k), [HEED_Q5_K] = I8_NAMES(i8_q5_k), [HEED_Q6_K] = I8_NAMES(i8_q6_k)};
+    static void (*const held[][I8_MOST_ROWS + 1])(const struct i8_window *) = {
+        [HEED_Q8_0] = I8_HELD_NAMES(i8_q8_0), [HEED_Q4_0] = I8_HELD_NAMES(i8_q4_0), [HEED_Q5_0] = I8_HELD_NAMES(i8_q5_0),
+        [HEED_Q4_K] = I8_HELD_NAMES(i8_q4_k), [HEED_Q5_K] = I8_HELD_NAMES(i8_q5_k), [HEED_Q6_K] = I8_HELD_NAMES(i8_q6_k)};
     struct i8_window window = *whole;
     window.fetches = !whole->in_order;
     window.lines = window.next ? (BLOCK_TURNS * turn_bytes(type) + LINE_BYTES - 1) / LINE_BYTES : 0;
     window.tiles = (rows + I8_ROWS - 1) / I8_ROWS;
-    for (int count; rows > 0; rows -= count) {
-        count = i8_part(rows, I8_ROWS);
-        shapes[type][count - 1](&window);
+    for (int done = 0, count; done < rows; done += count) {
+        const bool holds = i8_holds(type, rows, done);
+        count = i8_part(rows - done, holds ? I8_HELD_ROWS : I8_ROWS);
+        if (holds && count >= I8_ROWS)
+            held[type][count](&window);
+        else
+            shapes[type][count - 1](&window);
         window.fetches = false;
         window.tile++;
         window.a += count * window.lda;

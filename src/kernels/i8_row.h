@@ -33,7 +33,7 @@ INLINE void i8_bytes(const enum heed_type type, const void *x, float inverse, in
 INLINE void i8_block(const enum heed_type type, const void *x, struct heed_i8_block *y) {
     const vf sizes = i8_sizes(type, x);
     if (v_any_nan(&sizes, 1)) {
-        *y = (struct heed_i8_block){.scale = __builtin_nanf("")};
+        *y = (struct heed_i8_block){.scale = __builtin_nanf(""), .less = __builtin_nanf("")};
         return;
     }
     const float least = 0x1p-126f, scale = v_hmax(sizes) / 127.0f; /* below `least` 1 / scale may be infinite */
@@ -42,6 +42,7 @@ INLINE void i8_block(const enum heed_type type, const void *x, struct heed_i8_bl
     i8_bytes(type, x, 1.0f / y->scale, y->q, sum);
     y->minus_8_of_first = -8 * (int32_t)v_sum(sum[0]);
     y->minus_8 = y->minus_8_of_first - 8 * (int32_t)v_sum(sum[1]);
+    y->less = y->scale * ((float)y->minus_8 * 0.125f);
 }
 
 /* Lane p of row i becomes lane i of r[p]. */
@@ -94,6 +95,7 @@ INLINE bool i8_group(const enum heed_type type, const void *x, int count, struct
         y[i].scale = scales[i];
         y[i].minus_8 = (int32_t)both[i];
         y[i].minus_8_of_first = (int32_t)first[i];
+        y[i].less = scales[i] * (both[i] * 0.125f);
     }
     return true;
 }

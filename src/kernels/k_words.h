@@ -51,8 +51,9 @@ INLINE void k_load_block_scales(const enum heed_type type, const int vectors, co
     }
 }
 INLINE vf k_scale_byte(const enum heed_type type, const char *block, int index, int j) {
-    const char *word = block + k_panel_scales_at(type) + index / WORD_BYTES * WORDS_BYTES + j * WORD_BYTES;
-    return v_byte(v_shift(v_load_int((const uint8_t *)word), -8 * (index % WORD_BYTES)), 0);
+    const unsigned word = (unsigned)index / WORD_BYTES, byte = (unsigned)index % WORD_BYTES;
+    const char *words = block + k_panel_scales_at(type) + word * WORDS_BYTES + j * WORD_BYTES;
+    return v_byte(v_load_int((const uint8_t *)words + byte), 0);
 }
 /* Of q6_K numbers are 32 too large, and either half has its scale. */
 INLINE void k_load_scales(const enum heed_type type, const int vectors, const char *block, int j, int group, const int half,
