@@ -38,14 +38,9 @@ ISAS = {
                    ("fmla v{}.4s, v0.4s, v1.4s",)),
 }
 # Functions of a kernel, what its hot loop has most of, and whether it stores anything, if there are loops of both kinds.
-DOTS = {
-    "i8_q8_0": (r"i8_q8_0_\d", Instruction.dot_products),
-    "i8_q4_0": (r"i8_q4_0_\d", Instruction.dot_products),
-    "i8_q5_0": (r"i8_q5_0_\d", Instruction.dot_products),
-    "i8_q4_k": (r"i8_q4_k_\d", Instruction.dot_products),
-    "i8_q5_k": (r"i8_q5_k_\d", Instruction.dot_products),
-    "i8_q6_k": (r"i8_q6_k_\d", Instruction.dot_products),
-}
+DOTS = {f"i8_{blocks}": (rf"i8_{blocks}_\d", Instruction.dot_products) for blocks in ("q8_0", "q4_0", "q5_0", "q4_k", "q5_k", "q6_k")}
+# Where registers are many.
+HELD = {f"{kernel}_held": (which[0].replace(r"\d", r"held_\d"), which[1]) for kernel, which in DOTS.items()}
 KERNELS = {
     "score_whole": ("score_whole_tiles", Instruction.is_fma),
     "value_whole": (r"value_whole_\d", Instruction.is_fma, False),
@@ -59,11 +54,19 @@ KERNELS = {
     "softmax_row": ("softmax_row", Instruction.is_fma),
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
     **DOTS,
+    **HELD,
 }
-# Tables that are another's but for these, or have others: where vectors are narrow, exponentials are apart, and a may be strips.
-NARROW = {kernel: which for kernel, which in KERNELS.items() if kernel != "value_beside"}
-NARROW["gemm_strip"] = (r"gemm_strip_\dx\d", Instruction.is_fma)
-KERNELS_OF = {"neon": NARROW, "avx2": NARROW, "avx512vnni": DOTS, "avxvnni": DOTS, "dotprod": DOTS, "avx512bf16": {
+
+
+def without(kernels, *names):
+    return {kernel: which for kernel, which in kernels.items() if kernel not in names}
+
+
+# Tables that are another's but for these, or have others: where vectors are narrow, exponentials are apart, a may be strips, and
+# q8_0 has no high tiles; where registers are few, nothing has.
+NARROW = {**without(KERNELS, "value_beside", "i8_q8_0_held"), "gemm_strip": (r"gemm_strip_\dx\d", Instruction.is_fma)}
+KERNELS_OF = {"neon": NARROW, "avx2": without(NARROW, *HELD), "avx512vnni": {**DOTS, **HELD}, "avxvnni": DOTS,
+              "dotprod": without({**DOTS, **HELD}, "i8_q8_0_held"), "avx512bf16": {
     "pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma),
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),

@@ -34,11 +34,12 @@ enum {
     I8_COLUMNS_MOST = 8,              /* of any vectors */
     I8_STRIP = 16,                    /* rows of which a window's bytes, and sums, are in L1 beside a window of b */
     I8_SUMS = FEW_REGISTERS ? 8 : 16, /* of integers; the rest of the registers multiply */
-    /* Where registers are many, tiles after the first one are narrow and high, so that their chains stay in registers, and words
-     * are prepared once for more rows: kernel alone, 504 rows times 768 x 768 from L2, q8_0 XX of the time. */
-    I8_HELD_ROWS = FEW_REGISTERS ? 0 : 6,
+    /* Where registers are many, tiles after the first one are narrow and high: they hold chains in registers, and what words need
+     * is done once for more rows.  16 and more rows times q8_0 and q4_0 take 0.96 to 0.98 of the time, q5_0 0.97 to 1.02, q4_K
+     * and q5_K 0.93 to 0.97, q6_K 0.85 to 0.87 (AVX-512, Zen 4). */
+    I8_MOST_ROWS = 6, /* of any tile */
+    I8_HELD_ROWS = FEW_REGISTERS ? 0 : I8_MOST_ROWS,
     I8_HELD_VECTORS = 2,
-    I8_MOST_ROWS = 6,
     I8_INTO_L2 = VF_LANES == HEED_LINE && I8_STARTS, /* processors for which that is better have VNNI */
     I8_PANEL = HEED_PANEL / VF_LANES,
     I8_VECTORS = I8_PANEL < I8_SUMS ? I8_PANEL : I8_SUMS /* of a tile, at most */
@@ -51,6 +52,9 @@ INLINE int i8_vectors(const int rows) {
     const int vectors = I8_SUMS / (rows == 3 ? 4 : rows);
     return vectors < I8_PANEL ? vectors : I8_PANEL;
 }
+/* High tiles load more for each product.  Where vectors are narrow, that counts for bytes that are what they are: q8_0 would take
+ * 1.0 to 1.33 of the cycles (NEON, llvm-mca). */
+INLINE bool i8_has_held(const enum heed_type type) { return I8_HELD_ROWS && (type != HEED_Q8_0 || VF_LANES == HEED_LINE); }
 INLINE void i8_bodies(const enum heed_type type, const bool hold, const int rows, const int vectors,
                       const struct i8_window *window) {
     for (int j = 0; j < HEED_PANEL; j += vectors * VF_LANES)
@@ -63,7 +67,7 @@ INLINE void i8_bodies(const enum heed_type type, const bool hold, const int rows
     NOINLINE void name##_##rows(const struct i8_window *window) { i8_bodies(type, false, rows, i8_vectors(rows), window); }
 #define I8_HELD_SHAPE(name, type, rows)                                                                                            \
     NOINLINE void name##_held_##rows(const struct i8_window *window) {                                                             \
-        if (I8_HELD_ROWS)                                                                                                          \
+        if (i8_has_held(type))                                                                                                     \
             i8_bodies(type, true, rows, I8_HELD_VECTORS, window);                                                                  \
     }
 #define I8_SHAPES(name, type)                                                                                                      \
@@ -79,8 +83,9 @@ I8_SHAPES(i8_q5_k, HEED_Q5_K)
 I8_SHAPES(i8_q6_k, HEED_Q6_K)
 #define I8_NAMES(name)                                                                                                             \
     { name##_1, name##_2, name##_3, name##_4 }
+/* Of few rows all have panels' width. */
 #define I8_HELD_NAMES(name)                                                                                                        \
-    { [4] = name##_held_4, [5] = name##_held_5, [6] = name##_held_6 }
+    { name##_1, name##_2, name##_3, name##_held_4, name##_held_5, name##_held_6 }
 
 /* The first of the parts that so many rows are cut into, as evenly as may be. */
 INLINE int i8_part(int rows, const int most) {
@@ -93,7 +98,16 @@ INLINE int i8_part(int rows, const int most) {
  * 1.05, but 16 rows of q5_0 0.98, 8 of q6_K 0.9 (Zen 4). */
 INLINE bool i8_holds(const enum heed_type type, int rows, int done) {
     const int most = type == HEED_Q8_0 ? I8_STRIP : type_is_k(type) ? I8_ROWS : 2 * I8_ROWS;
-    return I8_HELD_ROWS && (done > 0 || rows > most);
+    return i8_has_held(type) && (done > 0 || rows > most);
+}
+INLINE int i8_tile_rows(const enum heed_type type, int rows, int done) {
+    return i8_part(rows - done, i8_holds(type, rows, done) ? I8_HELD_ROWS : I8_ROWS);
+}
+static int i8_count_tiles(const enum heed_type type, int rows) {
+    int tiles = 0;
+    for (int done = 0; done < rows; done += i8_tile_rows(type, rows, done))
+        tiles++;
+    return tiles;
 }
 
 /* All rows; the first ones fetch. */
@@ -101,20 +115,16 @@ static void i8_multiply_window(enum heed_type type, const struct i8_window *whol
     static void (*const shapes[][I8_ROWS])(const struct i8_window *) = {
         [HEED_Q8_0] = I8_NAMES(i8_q8_0), [HEED_Q4_0] = I8_NAMES(i8_q4_0), [HEED_Q5_0] = I8_NAMES(i8_q5_0),
         [HEED_Q4_K] = I8_NAMES(i8_q4_k), [HEED_Q5_K] = I8_NAMES(i8_q5_k), [HEED_Q6_K] = I8_NAMES(i8_q6_k)};
-    static void (*const held[][I8_MOST_ROWS + 1])(const struct i8_window *) = {
+    static void (*const held[][I8_MOST_ROWS])(const struct i8_window *) = {
         [HEED_Q8_0] = I8_HELD_NAMES(i8_q8_0), [HEED_Q4_0] = I8_HELD_NAMES(i8_q4_0), [HEED_Q5_0] = I8_HELD_NAMES(i8_q5_0),
         [HEED_Q4_K] = I8_HELD_NAMES(i8_q4_k), [HEED_Q5_K] = I8_HELD_NAMES(i8_q5_k), [HEED_Q6_K] = I8_HELD_NAMES(i8_q6_k)};
     struct i8_window window = *whole;
     window.fetches = !whole->in_order;
     window.lines = window.next ? (BLOCK_TURNS * turn_bytes(type) + LINE_BYTES - 1) / LINE_BYTES : 0;
-    window.tiles = (rows + I8_ROWS - 1) / I8_ROWS;
+    window.tiles = window.next ? i8_count_tiles(type, rows) : 1;
     for (int done = 0, count; done < rows; done += count) {
-        const bool holds = i8_holds(type, rows, done);
-        count = i8_part(rows - done, holds ? I8_HELD_ROWS : I8_ROWS);
-        if (holds && count >= I8_ROWS)
-            held[type][count](&window);
-        else
-            shapes[type][count - 1](&window);
+        count = i8_tile_rows(type, rows, done);
+        (i8_holds(type, rows, done) ? held[type] : shapes[type])[count - 1](&window);
         window.fetches = false;
         window.tile++;
         window.a += count * window.lda;

@@ -29,6 +29,9 @@ INLINE void i8_bytes(const enum heed_type type, const void *x, float inverse, in
     }
 }
 
+/* Of integers, whose 0 has no sign. */
+INLINE float i8_less(const struct heed_i8_block *y) { return y->scale * ((float)y->minus_8 * 0.125f); }
+
 /* One block, also where some number is not finite. */
 INLINE void i8_block(const enum heed_type type, const void *x, struct heed_i8_block *y) {
     const vf sizes = i8_sizes(type, x);
@@ -42,7 +45,7 @@ INLINE void i8_block(const enum heed_type type, const void *x, struct heed_i8_bl
     i8_bytes(type, x, 1.0f / y->scale, y->q, sum);
     y->minus_8_of_first = -8 * (int32_t)v_sum(sum[0]);
     y->minus_8 = y->minus_8_of_first - 8 * (int32_t)v_sum(sum[1]);
-    y->less = y->scale * ((float)y->minus_8 * 0.125f);
+    y->less = i8_less(y);
 }
 
 /* Lane p of row i becomes lane i of r[p]. */
@@ -95,7 +98,7 @@ INLINE bool i8_group(const enum heed_type type, const void *x, int count, struct
         y[i].scale = scales[i];
         y[i].minus_8 = (int32_t)both[i];
         y[i].minus_8_of_first = (int32_t)first[i];
-        y[i].less = scales[i] * (both[i] * 0.125f);
+        y[i].less = i8_less(&y[i]);
     }
     return true;
 }

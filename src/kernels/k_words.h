@@ -50,6 +50,8 @@ INLINE void k_load_block_scales(const enum heed_type type, const int vectors, co
             scales->m[v] = v_mul(v_widen_f16(v_load_half(m + v * VF_LANES)), v_set1(WEIGHT_UNIT));
     }
 }
+/* By a load that begins with the byte and ends among the groups: for a shift by what is known only then compilers make branches,
+ * and few rows of q4_K and q5_K as integers take 0.92 to 0.96 of the time without, 32 rows 0.95 to 0.99 (AVX-512, Zen 4). */
 INLINE vf k_scale_byte(const enum heed_type type, const char *block, int index, int j) {
     const unsigned word = (unsigned)index / WORD_BYTES, byte = (unsigned)index % WORD_BYTES;
     const char *words = block + k_panel_scales_at(type) + word * WORDS_BYTES + j * WORD_BYTES;
