@@ -39,7 +39,7 @@ ISAS = {
 }
 # Functions of a kernel, what its hot loop has most of, and whether it stores anything, if there are loops of both kinds.
 DOTS = {f"i8_{blocks}": (rf"i8_{blocks}_\d", Instruction.dot_products) for blocks in ("q8_0", "q4_0", "q5_0", "q4_k", "q5_k", "q6_k")}
-# Where registers are many.
+# Of held tiles, where registers are many.
 HELD = {f"{kernel}_held": (which[0].replace(r"\d", r"held_\d"), which[1]) for kernel, which in DOTS.items()}
 KERNELS = {
     "score_whole": ("score_whole_tiles", Instruction.is_fma),
@@ -63,7 +63,7 @@ def without(kernels, *names):
 
 
 # Tables that are another's but for these, or have others: where vectors are narrow, exponentials are apart, a may be strips, and
-# q8_0 has no high tiles; where registers are few, nothing has.
+# q8_0 has no held tiles; where registers are few, nothing has.
 NARROW = {**without(KERNELS, "value_beside", "i8_q8_0_held"), "gemm_strip": (r"gemm_strip_\dx\d", Instruction.is_fma)}
 KERNELS_OF = {"neon": NARROW, "avx2": without(NARROW, *HELD), "avx512vnni": {**DOTS, **HELD}, "avxvnni": DOTS,
               "dotprod": without({**DOTS, **HELD}, "i8_q8_0_held"), "avx512bf16": {

@@ -30,21 +30,23 @@ INLINE vi i8_k_numbers(const enum heed_type type, const struct block_turn *words
 }
 
 /* The sums of a tile take in word w of a half of a group, and q of each row. */
-INLINE void i8_k_word(const enum heed_type type, const bool hold, const int rows, const int vectors, vi sums[][I8_VECTORS],
-                      const int8_t *q, int64_t row_bytes, const struct block_turn *words, int j, const int half, const int w) {
-    vi numbers[I8_HELD_VECTORS], x[I8_ROWS];
-    if (hold) {
-        UNROLL for (int v = 0; v < vectors; v++) numbers[v] = i8_k_numbers(type, words, j + v * VF_LANES, half, w);
-        UNROLL for (int i = 0; i < rows; i++) {
-            const vi by = v_set1_word(q + i * row_bytes);
-            UNROLL for (int v = 0; v < vectors; v++) sums[i][v] = i8_k_dot(type, sums[i][v], numbers[v], by);
-        }
-        return;
-    }
+INLINE void i8_k_word(const enum heed_type type, const int rows, const int vectors, vi sums[][I8_VECTORS], const int8_t *q,
+                      int64_t row_bytes, const struct block_turn *words, int j, const int half, const int w) {
+    vi x[I8_ROWS];
     UNROLL for (int i = 0; i < rows; i++) x[i] = v_set1_word(q + i * row_bytes);
     UNROLL for (int v = 0; v < vectors; v++) {
-        const vi by = i8_k_numbers(type, words, j + v * VF_LANES, half, w);
-        UNROLL for (int i = 0; i < rows; i++) sums[i][v] = i8_k_dot(type, sums[i][v], by, x[i]);
+        const vi numbers = i8_k_numbers(type, words, j + v * VF_LANES, half, w);
+        UNROLL for (int i = 0; i < rows; i++) sums[i][v] = i8_k_dot(type, sums[i][v], numbers, x[i]);
+    }
+}
+/* The same of a held tile, as i8_halves_held. */
+INLINE void i8_k_word_held(const enum heed_type type, const int rows, vi sums[][I8_VECTORS], const int8_t *q, int64_t row_bytes,
+                           const struct block_turn *words, int j, const int half, const int w) {
+    vi numbers[I8_HELD_VECTORS];
+    UNROLL for (int v = 0; v < I8_HELD_VECTORS; v++) numbers[v] = i8_k_numbers(type, words, j + v * VF_LANES, half, w);
+    UNROLL for (int i = 0; i < rows; i++) {
+        const vi x = v_set1_word(q + i * row_bytes);
+        UNROLL for (int v = 0; v < I8_HELD_VECTORS; v++) sums[i][v] = i8_k_dot(type, sums[i][v], numbers[v], x);
     }
 }
 
@@ -57,12 +59,14 @@ INLINE void i8_k_half(const enum heed_type type, const bool hold, const int rows
     UNROLL for (int w = 0; w < K_LOW_WORDS; w++, q += WORD_BYTES) {
         if (share)
             i8_k_fetch(type, share, half * K_LOW_WORDS + w, once, into_l2);
-        i8_k_word(type, hold, rows, vectors, sums, q, row_bytes, &words, j, half, w);
-        if (hold) { /* else gcc loads all words at once, and keeps chains on the stack instead */
-            PIN(words.low);
-            PIN(words.high);
-            PIN(q);
+        if (!hold) {
+            i8_k_word(type, rows, vectors, sums, q, row_bytes, &words, j, half, w);
+            continue;
         }
+        i8_k_word_held(type, rows, sums, q, row_bytes, &words, j, half, w);
+        PIN(words.low); /* else gcc loads all words at once, and keeps chains on the stack instead */
+        PIN(words.high);
+        PIN(q);
     }
 }
 

@@ -34,8 +34,8 @@ enum {
     I8_COLUMNS_MOST = 8,              /* of any vectors */
     I8_STRIP = 16,                    /* rows of which a window's bytes, and sums, are in L1 beside a window of b */
     I8_SUMS = FEW_REGISTERS ? 8 : 16, /* of integers; the rest of the registers multiply */
-    /* Where registers are many, tiles after the first one are narrow and high: they hold chains in registers, and what words need
-     * is done once for more rows.  16 and more rows times q8_0 and q4_0 take 0.96 to 0.98 of the time, q5_0 0.97 to 1.02, q4_K
+    /* Where registers are many, tiles after the first one are held, high and narrow (i8_tile.h), and what words need is done once
+     * for more rows.  16 and more rows times q8_0 and q4_0 take 0.96 to 0.98 of the time, q5_0 0.97 to 1.02, q4_K
      * and q5_K 0.93 to 0.97, q6_K 0.85 to 0.87 (AVX-512, Zen 4). */
     I8_MOST_ROWS = 6, /* of any tile */
     I8_HELD_ROWS = FEW_REGISTERS ? 0 : I8_MOST_ROWS,
@@ -52,7 +52,7 @@ INLINE int i8_vectors(const int rows) {
     const int vectors = I8_SUMS / (rows == 3 ? 4 : rows);
     return vectors < I8_PANEL ? vectors : I8_PANEL;
 }
-/* High tiles load more for each product.  Where vectors are narrow, that counts for bytes that are what they are: q8_0 would take
+/* Held tiles load more for each product.  Where vectors are narrow, that counts for bytes that are what they are: q8_0 would take
  * 1.0 to 1.33 of the cycles (NEON, llvm-mca). */
 INLINE bool i8_has_held(const enum heed_type type) { return I8_HELD_ROWS && (type != HEED_Q8_0 || VF_LANES == HEED_LINE); }
 INLINE void i8_bodies(const enum heed_type type, const bool hold, const int rows, const int vectors,
@@ -83,7 +83,7 @@ I8_SHAPES(i8_q5_k, HEED_Q5_K)
 I8_SHAPES(i8_q6_k, HEED_Q6_K)
 #define I8_NAMES(name)                                                                                                             \
     { name##_1, name##_2, name##_3, name##_4 }
-/* Of few rows all have panels' width. */
+/* Of fewer rows than 4 there is no held tile. */
 #define I8_HELD_NAMES(name)                                                                                                        \
     { name##_1, name##_2, name##_3, name##_held_4, name##_held_5, name##_held_6 }
 
@@ -93,8 +93,8 @@ INLINE int i8_part(int rows, const int most) {
     return (rows + parts - 1) / parts;
 }
 
-/* Whether the tile after `done` of some rows is a high one.  The first is as wide as the panel, which it reads in its order, unless
- * there is more to do for each byte of it: 8 rows from memory take 1.05 to 1.09 of the time with high ones alone, q8_0 with 16 rows
+/* Whether the tile after `done` of some rows is held.  The first is as wide as the panel, which it reads in its order, unless
+ * there is more to do for each byte of it: 8 rows from memory take 1.05 to 1.09 of the time with held ones alone, q8_0 with 16 rows
  * 1.05, but 16 rows of q5_0 0.98, 8 of q6_K 0.9 (Zen 4). */
 INLINE bool i8_holds(const enum heed_type type, int rows, int done) {
     const int most = type == HEED_Q8_0 ? I8_STRIP : type_is_k(type) ? I8_ROWS : 2 * I8_ROWS;
