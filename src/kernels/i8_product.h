@@ -54,7 +54,7 @@ INLINE int i8_vectors(const int rows) {
 }
 /* Held tiles load more for each product.  Where vectors are narrow, that counts for bytes that are what they are: q8_0 would take
  * 1.0 to 1.33 of the cycles (NEON, llvm-mca). */
-INLINE bool i8_has_held(const enum heed_type type) { return I8_HELD_ROWS && (type != HEED_Q8_0 || VF_LANES == HEED_LINE); }
+INLINE bool i8_has_held(const enum heed_type type) { return I8_HELD_ROWS > 0 && (type != HEED_Q8_0 || VF_LANES == HEED_LINE); }
 INLINE void i8_bodies(const enum heed_type type, const bool hold, const int rows, const int vectors,
                       const struct i8_window *window) {
     for (int j = 0; j < HEED_PANEL; j += vectors * VF_LANES)
