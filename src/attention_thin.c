@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention_block.h"
+#include "cache_sizes.h"
 #include "internal.h"
 
 static const struct attention_next nothing = {NULL, 0};
@@ -48,6 +49,7 @@ static void score_rows(const struct attention_block *block) {
         .ldb = request->key.token_stride,
         .c = chunk->scores + begin,
         .ldc = HEED_CHUNK,
+        .crowded = heed_cache_crowded(type_span(chunk->key_type, request->key.token_stride)),
         .skipped = chunk->begin - begin,
         .next = block->after_keys.data,
         .next_step = block->after_keys.step,

@@ -8,12 +8,12 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { KIB = 1024, MIB = 1024 * KIB };
 enum { SHARED = 2, LEVELS };
+enum { WAY = 4 * KIB, CROWDED_WAYS = 8 };
 
 /* What sizes are believed, and what is taken for others.  The usual ones are small: blocks for a cache larger than the real one
  * cost more than blocks for a smaller one, which cost 1 or 2 %. */
@@ -76,6 +76,8 @@ struct heed_cache_sizes heed_cache_sizes(void) {
 }
 
 int64_t heed_cache_shared(void) { return size_once(SHARED); }
+
+bool heed_cache_crowded(int64_t step) { return step % WAY == 0 && size_once(0) <= CROWDED_WAYS * WAY; }
 
 void heed_cache_sizes_set(struct heed_cache_sizes sizes, int64_t shared) {
     atomic_store_explicit(&known[0], sizes.l1, memory_order_relaxed);

@@ -179,6 +179,7 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
                                         .continues = done > 0,
                                         .far = is_far(request),
                                         .near = !exceeds_l2(request, 1),
+                                        .crowded = heed_cache_crowded(type_span(request->b_type, request->ldb)),
                                         .in_order = request->packed_b,
                                         .exact = !request->packed_b,
                                         .fetch_into = heed_fetch_into_by(heed_cpu_traits())};

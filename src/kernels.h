@@ -197,8 +197,9 @@ struct heed_softmax_values {
  * pairs: a is pairs, along rows, of p, of which an odd k's last odd one may be anything; so are elements of b taken, not rounded:
  * they must be bf16 as they are.  a_words: a is rows as load_a of the table's dots of pairs has them, which must have thin_pairs;
  * b is in whole vectors of columns, of bf16 or bytes.  words: b is a panel of bf16 as heed_gemm_pack_b has it; nothing continues.
- * far: caches do not hold b; near: L2 has room for it; in_order: it is long, or lies behind or before others that are read in
- * turn; fetch_into: where what is ahead goes.  These four are advice. */
+ * far: caches do not hold b; near: L2 has room for it; crowded: of lines of as many of its rows as there are, one below the other,
+ * L1 keeps 8 (heed_cache_crowded); in_order: it is long, or lies behind or before others that are read in turn; fetch_into: where
+ * what is ahead goes.  These five are advice. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -210,7 +211,7 @@ struct heed_thin_product {
     float *c;
     int64_t ldc;
     int skipped;
-    bool pairs, a_words, words, continues, far, near, in_order, exact;
+    bool pairs, a_words, words, continues, far, near, crowded, in_order, exact;
     enum heed_fetch_into fetch_into;
     const void *next;
     int64_t next_step;

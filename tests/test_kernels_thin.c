@@ -70,6 +70,7 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .continues = t->continues,
                                               .far = rng_range(rng, 0, 1),
                                               .near = rng_range(rng, 0, 1),
+                                              .crowded = rng_range(rng, 0, 1),
                                               .exact = t->exact,
                                               .in_order = rng_range(rng, 0, 1),
                                               .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2),

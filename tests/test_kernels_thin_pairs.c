@@ -120,6 +120,7 @@ static void check_thin_pairs(const struct heed_kernels *table, struct rng *rng) 
                                         .exact = true,
                                         .far = rng_range(rng, 0, 1),
                                         .near = rng_range(rng, 0, 1),
+                                        .crowded = rng_range(rng, 0, 1),
                                         .in_order = rng_range(rng, 0, 1),
                                         .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2),
                                         .next = rng_range(rng, 0, 1) ? t.b : NULL,

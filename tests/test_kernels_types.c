@@ -242,6 +242,7 @@ static void check_thin(const struct heed_kernels *table, const struct type_test 
                                         .continues = rng_range(rng, 0, 1),
                                         .far = rng_range(rng, 0, 1),
                                         .near = rng_range(rng, 0, 1),
+                                        .crowded = rng_range(rng, 0, 1),
                                         .in_order = rng_range(rng, 0, 1),
                                         .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2),
                                         .next = rng_range(rng, 0, 1) ? a : NULL,

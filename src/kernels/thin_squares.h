@@ -40,11 +40,13 @@ enum thin_squares { SQUARES_OF_ELEMENTS, SQUARES_OF_PAIRS, SQUARES_OF_WORDS };
  * of 16 bits are 8 bytes a cycle, 4 by AVX2, 2 by NEON; other squares' run meanwhile.  From L2, 1 and 2 rows of 16 bits take 0.61
  * to 0.83 of the time by two, by AVX2 0.61 to 0.69, 4 rows 0.98 (0.9), 1 and 2 rows of floats 0.7 to 0.95, 1.09 (0.6 to 0.7).
  * Memory gives less for more rows that are read side by side: AVX-512's 32 take 1.05 to 1.5, from L3 0.84 to 1.5, AVX2's 16 0.62 to
- * 0.9 with 16 bits, 1 or 2 rows, else 0.94 to 1.3 (Zen 5).  NEON has not been timed. */
+ * 0.9 with 16 bits, 1 or 2 rows, else 0.94 to 1.3 (Zen 5).  On Zen 3 (AVX2), 1 row from L2 takes 0.63 to 0.82, 2 rows 0.8 to
+ * 0.96, 3 rows 0.9 to 1.15, 4 rows 1.01 to 1.4.  NEON has not been timed. */
 INLINE int thin_squares_beside(const enum heed_type type, const int rows, bool near) {
-    const bool narrow = VF_LANES < HEED_LINE, halves = type != HEED_F32;
-    const bool beside = near ? narrow || rows <= (halves ? 3 : 1) : narrow && rows <= 2 && (halves || VF_LANES < 8);
-    return beside ? SQUARES_BESIDE : 1;
+    const bool halves = type != HEED_F32;
+    const int near_rows = VF_LANES < 8 ? SQUARE_ROWS : VF_LANES < HEED_LINE ? 2 : halves ? 3 : 1;
+    const int other_rows = VF_LANES < 8 || (VF_LANES < HEED_LINE && halves) ? 2 : 0;
+    return rows <= (near ? near_rows : other_rows) ? SQUARES_BESIDE : 1;
 }
 
 /* Rows, `step` bytes apart, that are fetched a part at a time: far ones into L2, near ones into L1, as in thin_fetch; 0: none.  A
@@ -225,10 +227,11 @@ INLINE void thin_squares(const enum heed_type type, const enum thin_squares kind
         thin_squares_of(type, kind, rows, true, 1, product, k, j);
 }
 
-/* Columns [from, to), whole squares of them. */
+/* Columns [from, to), whole squares of them.  Rows of b that are crowded in L1 are not read by more than one square: side by side,
+ * 16 of them took 1.1 to 1.6 times as long, from anywhere (AVX2, Zen 3, whose L1 has 8 ways). */
 typedef void (*thin_squares_shape)(const struct heed_thin_product *product, int64_t k, int j, int beside);
 INLINE void thin_squares_in(thin_squares_shape squares, const struct heed_thin_product *product, int64_t k, int from, int to) {
-    const int most = thin_squares_beside(product->type, product->rows, product->near);
+    const int most = product->crowded ? 1 : thin_squares_beside(product->type, product->rows, product->near);
     for (int j = from, beside; j < to; j += beside * VF_LANES) {
         beside = to - j < most * VF_LANES ? 1 : most;
         squares(product, k, j, beside);
