@@ -56,6 +56,16 @@ START_TEST(test_cache_sizes_are_sane) {
 }
 END_TEST
 
+START_TEST(test_cache_crowded) {
+    heed_cache_sizes_set((struct heed_cache_sizes){32 << 10, 512 << 10}, 0);
+    ck_assert(heed_cache_crowded(4096) && heed_cache_crowded(12288));
+    ck_assert(!heed_cache_crowded(2048) && !heed_cache_crowded(4096 + 64));
+    heed_cache_sizes_set((struct heed_cache_sizes){48 << 10, 512 << 10}, 0);
+    ck_assert(!heed_cache_crowded(4096));
+    believe_the_machine();
+}
+END_TEST
+
 /* Larger than the smallest blocks in every direction; and as few rows as meet b in place, or wait for it if it is not in L2. */
 enum {
     QUERIES = 210,
@@ -265,6 +275,7 @@ Suite *cache_sizes_suite(void) {
     Suite *suite = suite_create("cache_sizes");
     TCase *tests = tcase_create("cache_sizes");
     tcase_add_test(tests, test_cache_sizes_are_sane);
+    tcase_add_test(tests, test_cache_crowded);
     tcase_add_test(tests, test_cache_sizes_decide_blocks);
     tcase_add_loop_test(tests, test_cache_sizes_do_not_change_bits, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_bf16, 0, usable_tables());

@@ -6,30 +6,37 @@
 #ifndef HEED_KERNELS_EXP2_H
 #define HEED_KERNELS_EXP2_H
 
-enum { EXP2_DEGREE = 6 };
-/* Of the polynomial, from its degree down, times VF_EXP2_UNIT. */
-static const float exp2_coefficients[EXP2_DEGREE + 1] = {VF_EXP2_UNIT * 0x1.41fbbap-13f,
-                                                         VF_EXP2_UNIT * 0x1.5f3e54p-10f,
-                                                         VF_EXP2_UNIT * 0x1.3b2d4cp-7f,
-                                                         VF_EXP2_UNIT * 0x1.c6aee8p-5f,
-                                                         VF_EXP2_UNIT * 0x1.ebfbdcp-3f,
-                                                         VF_EXP2_UNIT * 0x1.62e430p-1f,
-                                                         VF_EXP2_UNIT};
+/* Of the polynomial, from degree 6 down, times VF_EXP2_UNIT. */
+static const float exp2_coefficients[] = {VF_EXP2_UNIT * 0x1.41fbbap-13f,
+                                          VF_EXP2_UNIT * 0x1.5f3e54p-10f,
+                                          VF_EXP2_UNIT * 0x1.3b2d4cp-7f,
+                                          VF_EXP2_UNIT * 0x1.c6aee8p-5f,
+                                          VF_EXP2_UNIT * 0x1.ebfbdcp-3f,
+                                          VF_EXP2_UNIT * 0x1.62e430p-1f,
+                                          VF_EXP2_UNIT};
 
 /* Vectors whose exponentials are made side by side, at most.  Wide vectors have theirs beside products (kernels/exp_beside.h). */
 enum { EXP_ABREAST = VF_LANES < HEED_LINE ? 4 : 1 };
 
+INLINE void exp2_step(float coefficient, const int count, const vf *f, vf *r) {
+    UNROLL for (int v = 0; v < count; v++) r[v] = v_fma(r[v], f[v], v_set1(coefficient));
+}
+
 /* x[v] = exp2(x[v]), step by step for all of them: one takes 40 cycles, all of its operations wait for one another, and a core has
  * no room for those of more than some four meanwhile, or two where its other thread is at work.  Of the time of one after the
  * other, a row of 256 scores then takes 0.7, else 1.0, and attention 0.95 to 1.0 (AVX2, Zen 3).  flush: between v_flush_begin and
- * v_flush_end. */
+ * v_flush_end.  No loop over coefficients: unrolled by gcc 12, softmax_row takes 1.02 times as long (AVX2, llvm-mca). */
 INLINE void exp2_by(const float *coefficients, const bool flush, const int count, vf *x) {
     vf power[EXP_ABREAST], f[EXP_ABREAST], r[EXP_ABREAST];
     UNROLL for (int v = 0; v < count; v++) x[v] = flush ? v_exp2_bound_flush(x[v]) : x[v];
     UNROLL for (int v = 0; v < count; v++) f[v] = v_exp2_split(x[v], &power[v]);
     UNROLL for (int v = 0; v < count; v++) r[v] = v_set1(coefficients[0]);
-    UNROLL for (int i = 1; i <= EXP2_DEGREE; i++) UNROLL for (int v = 0; v < count; v++) r[v] =
-        v_fma(r[v], f[v], v_set1(coefficients[i]));
+    exp2_step(coefficients[1], count, f, r);
+    exp2_step(coefficients[2], count, f, r);
+    exp2_step(coefficients[3], count, f, r);
+    exp2_step(coefficients[4], count, f, r);
+    exp2_step(coefficients[5], count, f, r);
+    exp2_step(coefficients[6], count, f, r);
     UNROLL for (int v = 0; v < count; v++) x[v] =
         flush ? v_exp2_scale_flush(r[v], power[v], x[v]) : v_exp2_scale(r[v], power[v], x[v]);
 }
