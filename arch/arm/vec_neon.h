@@ -95,7 +95,6 @@ INLINE vf v_exp2_scale(vf r, vf power, vf x) {
 }
 INLINE unsigned v_flush_begin(void) { return 0; }
 INLINE void v_flush_end(unsigned callers) { (void)callers; }
-INLINE vf v_exp2_bound_flush(vf x) { return x; }
 INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) { return v_exp2_scale(r, power, x); }
 INLINE float v_sum(vf x) {
     const float32x2_t halves = vadd_f32(vget_low_f32(x), vget_high_f32(x));

@@ -184,7 +184,6 @@ INLINE void v_store_i8_n(int8_t *p, vf x, int64_t n) {
 INLINE vf v_hide(vf x, const uint8_t *p, int64_t n) { return n > 0 && !*p ? -INFINITY : x; }
 INLINE unsigned v_flush_begin(void) { return 0; }
 INLINE void v_flush_end(unsigned callers) { (void)callers; }
-INLINE vf v_exp2_bound_flush(vf x) { return x; }
 INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) { return v_exp2_scale(r, power, x); }
 INLINE float v_sum(vf x) { return x; }
 INLINE float v_hmax(vf x) { return x; }

@@ -96,27 +96,13 @@ INLINE vf v_exp2_split(vf x, vf *power) {
     *power = v_add(x, shift);
     return v_sub(x, v_sub(*power, shift));
 }
-INLINE vf avx2_scale(vf r, vf power) { return v_mul(r, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(power), 23))); }
 INLINE vf v_exp2_scale(vf r, vf power, vf x) {
-    return _mm256_and_ps(avx2_scale(r, power), _mm256_cmp_ps(x, v_set1(-126.0f), _CMP_NLT_UQ));
+    const vf factor = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(power), 23));
+    return _mm256_and_ps(v_mul(r, factor), _mm256_cmp_ps(x, v_set1(-126.0f), _CMP_NLT_UQ));
 }
-/* Flushing saves the comparison: from -128 on, 2^(rint(x) + 1) is a float or 0, and times r, which is exact, below 2^-126 where x
- * is below -126.  Of a NaN the instruction takes the second. */
-INLINE unsigned v_flush_begin(void) {
-    const unsigned callers = _mm_getcsr();
-    _mm_setcsr(callers | _MM_FLUSH_ZERO_ON);
-    __asm__ volatile("" ::: "memory");
-    return callers;
-}
-INLINE void v_flush_end(unsigned callers) {
-    __asm__ volatile("" ::: "memory");
-    _mm_setcsr(callers);
-}
-INLINE vf v_exp2_bound_flush(vf x) { return _mm256_max_ps(v_set1(-128.0f), x); }
-INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) {
-    (void)x;
-    return avx2_scale(r, power);
-}
+INLINE unsigned v_flush_begin(void) { return 0; }
+INLINE void v_flush_end(unsigned callers) { (void)callers; }
+INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) { return v_exp2_scale(r, power, x); }
 INLINE float v_sum(vf x) {
     __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     y = _mm_add_ps(y, _mm_movehl_ps(y, y));

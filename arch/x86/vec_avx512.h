@@ -97,7 +97,6 @@ INLINE void v_flush_end(unsigned callers) {
     __asm__ volatile("" ::: "memory");
     _mm_setcsr(callers);
 }
-INLINE vf v_exp2_bound_flush(vf x) { return x; }
 INLINE vf v_exp2_scale_flush(vf r, vf power, vf x) {
     (void)x;
     return _mm512_scalef_ps(r, power);

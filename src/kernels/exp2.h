@@ -15,50 +15,38 @@ static const float exp2_coefficients[] = {VF_EXP2_UNIT * 0x1.41fbbap-13f,
                                           VF_EXP2_UNIT * 0x1.62e430p-1f,
                                           VF_EXP2_UNIT};
 
-/* Vectors whose exponentials are made side by side, at most.  Wide vectors have theirs beside products (kernels/exp_beside.h). */
-enum { EXP_ABREAST = VF_LANES < HEED_LINE ? 4 : 1 };
-
-INLINE void exp2_step(float coefficient, const int count, const vf *f, vf *r) {
-    UNROLL for (int v = 0; v < count; v++) r[v] = v_fma(r[v], f[v], v_set1(coefficient));
-}
-
-/* x[v] = exp2(x[v]), step by step for all of them: one takes 40 cycles, all of its operations wait for one another, and a core has
- * no room for those of more than some four meanwhile, or two where its other thread is at work.  Of the time of one after the
- * other, a row of 256 scores then takes 0.7, else 1.0, and attention 0.95 to 1.0 (AVX2, Zen 3).  flush: between v_flush_begin and
- * v_flush_end.  No loop over coefficients: unrolled by gcc 12, softmax_row takes 1.02 times as long (AVX2, llvm-mca). */
-INLINE void exp2_by(const float *coefficients, const bool flush, const int count, vf *x) {
-    vf power[EXP_ABREAST], f[EXP_ABREAST], r[EXP_ABREAST];
-    UNROLL for (int v = 0; v < count; v++) x[v] = flush ? v_exp2_bound_flush(x[v]) : x[v];
-    UNROLL for (int v = 0; v < count; v++) f[v] = v_exp2_split(x[v], &power[v]);
-    UNROLL for (int v = 0; v < count; v++) r[v] = v_set1(coefficients[0]);
-    exp2_step(coefficients[1], count, f, r);
-    exp2_step(coefficients[2], count, f, r);
-    exp2_step(coefficients[3], count, f, r);
-    exp2_step(coefficients[4], count, f, r);
-    exp2_step(coefficients[5], count, f, r);
-    exp2_step(coefficients[6], count, f, r);
-    UNROLL for (int v = 0; v < count; v++) x[v] =
-        flush ? v_exp2_scale_flush(r[v], power[v], x[v]) : v_exp2_scale(r[v], power[v], x[v]);
+/* 2^f * VF_EXP2_UNIT for |f| <= 1/2, given the coefficients.  No loop: unrolled by gcc 12, softmax_row takes 1.02 times as long
+ * (AVX2, llvm-mca). */
+INLINE vf exp2_fraction(const float *coefficients, vf f) {
+    vf r = v_set1(coefficients[0]);
+    r = v_fma(r, f, v_set1(coefficients[1]));
+    r = v_fma(r, f, v_set1(coefficients[2]));
+    r = v_fma(r, f, v_set1(coefficients[3]));
+    r = v_fma(r, f, v_set1(coefficients[4]));
+    r = v_fma(r, f, v_set1(coefficients[5]));
+    return v_fma(r, f, v_set1(coefficients[6]));
 }
 
 INLINE vf v_exp2(vf x) {
-    exp2_by(exp2_coefficients, false, 1, &x);
-    return x;
+    vf power;
+    const vf f = v_exp2_split(x, &power);
+    return v_exp2_scale(exp2_fraction(exp2_coefficients, f), power, x);
 }
 
-/* Between v_flush_begin and v_flush_end. */
-INLINE void v_exp2_flush_abreast(const int count, vf *x) { exp2_by(exp2_coefficients, true, count, x); }
+/* The same between v_flush_begin and v_flush_end. */
 INLINE vf v_exp2_flush(vf x) {
-    v_exp2_flush_abreast(1, &x);
-    return x;
+    vf power;
+    const vf f = v_exp2_split(x, &power);
+    return v_exp2_scale_flush(exp2_fraction(exp2_coefficients, f), power, x);
 }
 
-/* Where few registers are free: coefficients come from memory every time. */
+/* Either of them where few registers are free: coefficients come from memory every time. */
 INLINE vf v_exp2_lean(const bool flush, vf x) {
     const float *coefficients = exp2_coefficients;
     __asm__ volatile("" : "+r"(coefficients)); /* volatile: each time another pointer, or they are kept after all, on the stack */
-    exp2_by(coefficients, flush, 1, &x);
-    return x;
+    vf power;
+    const vf f = v_exp2_split(x, &power), r = exp2_fraction(coefficients, f);
+    return flush ? v_exp2_scale_flush(r, power, x) : v_exp2_scale(r, power, x);
 }
 
 /* Times 16 exponentials in one turn of a loop: with one, a chunk's row of 256 takes 5 cycles longer (AVX-512); where 16 are four

@@ -2,31 +2,31 @@
 #ifndef HEED_KERNELS_EXP_ROWS_H
 #define HEED_KERNELS_EXP_ROWS_H
 
-/* s[j] = exp2(s[j] - base), or pairs of these, times scales if there are any, for some vectors, which hold whole pairs; of the last
- * ones, scores from n on are taken to be -inf. */
-INLINE void exp_vectors(const bool pairs, const float *scales, const int count, float *s, int n, vf base, vf sum[SUM_VECTORS]) {
-    vf p[EXP_ABREAST];
-    UNROLL for (int v = 0; v < count; v++) p[v] = v * VF_LANES < n ? v_sub(v_load(s + v * VF_LANES), base) : v_set1(-INFINITY);
-    v_exp2_flush_abreast(count, p);
-    UNROLL for (int v = 0; v < count; v++) sum[v % SUM_VECTORS] = v_add(sum[v % SUM_VECTORS], p[v]);
-    if (!pairs) {
-        UNROLL for (int v = 0; v < count; v++) if (v * VF_LANES < n) v_store(s + v * VF_LANES, p[v]);
-        return;
-    }
-    UNROLL for (int v = 0; v < count; v++) p[v] =
-        scales ? v_widen_bf16(v_round_bf16(v_mul(p[v], v_load(scales + v * VF_LANES)))) : pair_weight(p[v]);
-    UNROLL for (int v = 0; v < count; v += PAIR_VECTORS) pair_store(s + v * VF_LANES, p + v);
+/* exp2(s[j] - base) for one vector of scores; added to sum. */
+INLINE vf exp_vector(const float *s, vf base, vf *sum) {
+    const vf p = v_exp2_flush(v_sub(v_load(s), base));
+    *sum = v_add(*sum, p);
+    return p;
 }
 
-/* Times 16 scores in one turn of a row's loop: of twice as many as are made side by side, gcc 12 keeps sums for later, on the
- * stack, and a row of 256 takes 1.3 times as long (AVX2). */
-enum { ROW_TIMES = EXP_ABREAST > 1 ? (EXP_ABREAST *VF_LANES + HEED_SUM_LANES - 1) / HEED_SUM_LANES : EXP_TIMES };
+/* s[j] = exp2(s[j] - base), or pairs of these, times scales if there are any, for as many vectors as hold whole pairs, and for j <
+ * n at least. */
+INLINE void exp_vectors(const bool pairs, const float *scales, float *s, int n, vf base, vf *sum) {
+    vf p[PAIR_VECTORS];
+    UNROLL for (int v = 0; v < PAIR_VECTORS; v++) p[v] = v * VF_LANES < n ? exp_vector(s + v * VF_LANES, base, &sum[v]) : v_zero();
+    if (pairs) {
+        UNROLL for (int v = 0; v < PAIR_VECTORS; v++) p[v] =
+            scales ? v_widen_bf16(v_round_bf16(v_mul(p[v], v_load(scales + v * VF_LANES)))) : pair_weight(p[v]);
+        pair_store(s, p);
+        return;
+    }
+    UNROLL for (int v = 0; v < PAIR_VECTORS; v++) if (v * VF_LANES < n) v_store(s + v * VF_LANES, p[v]);
+}
 
 /* For a few times 16 scores. */
 INLINE void exp_lanes(const bool pairs, const int times, const float *scales, float *s, vf base, vf sum[SUM_VECTORS]) {
-    const int count = smaller(EXP_ABREAST, times * SUM_VECTORS), lanes = count * VF_LANES;
-    UNROLL for (int at = 0; at < times * HEED_SUM_LANES; at += lanes)
-        exp_vectors(pairs, scales ? scales + at : NULL, count, s + at, lanes, base, &sum[at % HEED_SUM_LANES / VF_LANES]);
+    UNROLL for (int at = 0; at < times * HEED_SUM_LANES; at += PAIR_LANES)
+        exp_vectors(pairs, scales ? scales + at : NULL, s + at, PAIR_LANES, base, &sum[at % HEED_SUM_LANES / VF_LANES]);
 }
 
 /* s[j] = exp2(s[j] - max) for j < n; their sum.  s is read and written, and scales read, up to whole vectors, and pairs. */
@@ -35,12 +35,12 @@ INLINE float exp_row(const bool pairs, const float *scales, float *s, int n, flo
     vf sum[SUM_VECTORS];
     int at = 0;
     sum16_zero(sum);
-    NO_UNROLL for (; n - at >= ROW_TIMES * HEED_SUM_LANES; at += ROW_TIMES * HEED_SUM_LANES)
-        exp_lanes(pairs, ROW_TIMES, scales ? scales + at : NULL, s + at, base, sum);
+    NO_UNROLL for (; n - at >= EXP_TIMES * HEED_SUM_LANES; at += EXP_TIMES * HEED_SUM_LANES)
+        exp_lanes(pairs, EXP_TIMES, scales ? scales + at : NULL, s + at, base, sum);
     NO_UNROLL for (; n - at >= HEED_SUM_LANES; at += HEED_SUM_LANES)
         exp_lanes(pairs, 1, scales ? scales + at : NULL, s + at, base, sum);
     UNROLL for (int v = 0; v < SUM_VECTORS; v += PAIR_VECTORS, at += PAIR_LANES) if (at < n)
-        exp_vectors(pairs, scales ? scales + at : NULL, PAIR_VECTORS, s + at, n - at, base, &sum[v]);
+        exp_vectors(pairs, scales ? scales + at : NULL, s + at, n - at, base, &sum[v]);
     return sum16_fold(sum);
 }
 
