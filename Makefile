@@ -7,6 +7,11 @@
 SOURCE := $(patsubst %/,%,$(dir $(realpath $(firstword $(MAKEFILE_LIST)))))
 FIRST = $(filter deps deps-ci clean distclean,$(MAKECMDGOALS))
 REST = $(filter-out $(FIRST),$(or $(MAKECMDGOALS),all))
+# As many jobs as there are processors, unless make is told (-j1), for kernels take minutes to compile; but with several goals one
+# after another, since one may be to measure.
+ifeq ($(MAKELEVEL) $(words $(REST)),0 1)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
 all:
 
@@ -45,7 +50,7 @@ sources = $(patsubst $(srcdir)/%,%,$(wildcard $(1:%=$(srcdir)/%)))
 objects = $(addprefix $(OBJ)/,$(addsuffix .o,$(basename $(call sources,$1))))
 
 include $(srcdir)/arch/$(ARCH)/arch.mak
-LIB_OBJ = $(call objects,src/*.c arch/scalar/scalar.c $(ARCH_SRC))
+LIB_OBJ = $(call objects,$(ARCH_SRC) arch/scalar/scalar.c src/*.c)
 REFERENCE_OBJ = $(call objects,src/reference/*.c)
 TOOL_OBJ = $(call objects,examples/heed/*.c)
 TEST_OBJ = $(filter-out $(addprefix $(OBJ)/tests/,exp_sweep.o accuracy.o),$(call objects,tests/*.c))
@@ -210,7 +215,7 @@ check-asan:
 	+@$(SLOW) $(MAKE) --no-print-directory -C $(B)/asan check-tests
 	+@ASAN_OPTIONS=detect_leaks=0:exitcode=99:allocator_may_return_null=1 $(MAKE) --no-print-directory -C $(B)/asan check-examples
 check-tsan:
-	$(call other_build,tsan,--enable-debug --without-openmp CFLAGS='-O2 -fsanitize=thread' LDFLAGS=-fsanitize=thread,\
+	$(call other_build,tsan,--enable-debug --without-openmp --isas=$(COMMON_ISA) CFLAGS='-O2 -fsanitize=thread' LDFLAGS=-fsanitize=thread,\
 	    KERNEL_CFLAGS=-O1 $(B)/tests/check)
 	+@$(SLOW) CK_RUN_SUITE=threads $(MAKE) --no-print-directory -C $(B)/tsan check-tests
 # The corpus and the findings of a run are there in the next one.  Coverage is that of the library; kernels are built without
@@ -228,7 +233,7 @@ fuzz:
 check-clang:
 	$(call other_build,clang,CC=clang CXX=clang++,all check-tests)
 check-without-openmp:
-	$(call other_build,serial,--without-openmp,all check-tests)
+	$(call other_build,serial,--without-openmp --isas=$(COMMON_ISA),all check-tests)
 	@$(srcdir)/tests/check_symbols.sh $(srcdir) $(B)/serial/$(B) without-openmp
 
 BENCH = $(if $(BENCHMARK_LIBS),$(B)/bench/heed-bench,no-bench)

@@ -31,8 +31,9 @@ static const struct belief {
 };
 enum { BELIEFS = sizeof believed / sizeof *believed, SMALLEST = 0, LARGEST = 4 };
 
-/* Emulators, which take minutes for all, have every other one, Zen 4 and 5 among them, whose plans are the most unlike others. */
-static int belief_step(void) { return test_quick() ? 2 : 1; }
+/* Emulators, and scalar kernels that call a function for each fma, have every other one, Zen 4 and 5 among them, whose plans are
+ * the most unlike others; emulators also a few of the sizes below alone, for of all tests these took them longest. */
+static int belief_step(const char *isa) { return test_quick() || strcmp(isa, "scalar") == 0 ? 2 : 1; }
 
 static void believe(const struct belief *belief, int64_t shared) {
     heed_cache_sizes_set(belief->sizes, shared);
@@ -111,7 +112,7 @@ static void check_attention(struct heed_attention request, const struct heed_exe
     request.output.data = want;
     ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
     request.output.data = got;
-    for (int i = 0; i < BELIEFS; i += belief_step()) {
+    for (int i = 0; i < BELIEFS; i += belief_step(exec->isa)) {
         believe(&believed[i], believed[i].sizes.l2);
         memset(got, 0xff, (size_t)(2 * queries * WIDTH) * sizeof *got); /* NaNs, not the results of other sizes */
         ck_assert_int_eq(heed_attention(&request, exec), HEED_OK);
@@ -124,7 +125,7 @@ static void check_attention(struct heed_attention request, const struct heed_exe
 
 /* A bias and a mask for each row, which are fetched where no cache holds them. */
 static void check_terms(const float *x, enum heed_compute compute, const struct heed_exec *exec) {
-    struct heed_attention request = attention_of(QUERIES, x, NULL);
+    struct heed_attention request = attention_of(test_quick() ? MORE_QUERIES : QUERIES, x, NULL);
     request.compute = compute;
     request.bias = (struct heed_bias){x, 0, 1, KEYS, 1};
     request.mask = (struct heed_mask){(const uint8_t *)x, 0, 1, KEYS, 1};
@@ -141,7 +142,7 @@ static void check_gemm(int64_t m, const float *x, const struct heed_exec *exec, 
     gemm.packed_b = packed ? panels : NULL;
     ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
     gemm.c = got;
-    for (int i = 0; i < BELIEFS; i += belief_step()) {
+    for (int i = 0; i < BELIEFS; i += belief_step(exec->isa)) {
         believe(&believed[i], 0);
         memset(got, 0xff, (size_t)(m * N) * sizeof *got);
         ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
@@ -172,7 +173,7 @@ static void check_bf16(int64_t m, enum heed_compute compute, const float *x, con
     ck_assert_int_eq(heed_gemm_pack_b(&gemm, panels, exec), HEED_OK);
     gemm.packed_b = panels;
     gemm.c = got;
-    for (int i = 0; i < BELIEFS; i += belief_step()) {
+    for (int i = 0; i < BELIEFS; i += belief_step(exec->isa)) {
         believe(&believed[i], 0);
         memset(got, 0xff, (size_t)(m * FEW_N) * sizeof *got);
         ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
@@ -187,10 +188,11 @@ static void check_bf16(int64_t m, enum heed_compute compute, const float *x, con
 
 START_TEST(test_cache_sizes_and_bf16) {
     static const int64_t rows[] = {1, 12, 13, 26, 27, 48, 51, 64, 255};
+    const size_t row_counts = test_quick() ? 6 : sizeof rows / sizeof *rows;
     struct rng rng = rng_for("cache_sizes_and_bf16", _i);
     float *x = new_filled(&rng, FILL_NORMAL, (int64_t)FEW_N * FEW_K);
-    for (int threads = 1; threads <= 8; threads += 7)
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 4 : 1)
+    for (int threads = test_quick() ? 8 : 1; threads <= 8; threads += 7)
+        for (size_t i = test_quick() ? (size_t)_i % 2 : 0; i < row_counts; i += test_quick() ? 3 : 1)
             for (int pairs = 0; pairs < 2; pairs++)
                 check_bf16(rows[i], pairs ? HEED_COMPUTE_BF16 : HEED_COMPUTE_F32, x,
                            &(struct heed_exec){.isa = heed_kernels_usable(_i)->name, .threads = threads});
@@ -210,7 +212,7 @@ static void check_blocks(struct rng *rng, enum heed_type type, enum heed_compute
     gemm.c = want, gemm.ldc = BLOCKS_N;
     ck_assert_int_eq(heed_gemm(&gemm, &(struct heed_exec){.isa = "scalar", .threads = 1}), HEED_OK);
     gemm.c = got;
-    for (int i = 0; i < BELIEFS; i += belief_step()) {
+    for (int i = 0; i < BELIEFS; i += belief_step(exec->isa)) {
         believe(&believed[i], 0);
         memset(got, 0xff, (size_t)(m * BLOCKS_N) * sizeof *got);
         ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
@@ -235,9 +237,10 @@ END_TEST
 START_TEST(test_cache_sizes_do_not_change_bits) {
     struct rng rng = rng_for("cache_sizes", _i);
     float *x = new_filled(&rng, FILL_NORMAL, K * (int64_t)N + 1);
-    for (int threads = test_quick() ? 3 : 1; threads <= 3; threads += 2) { /* emulators take minutes for both */
+    for (int threads = test_quick() ? 3 : 1; threads <= 3; threads += 2) {
         const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = threads};
-        check_attention(attention_of(QUERIES, x, NULL), &exec);
+        if (!test_quick())
+            check_attention(attention_of(QUERIES, x, NULL), &exec);
         check_attention(attention_of(FEW_QUERIES, x, NULL), &exec);
         check_attention(attention_of(MORE_QUERIES, x, NULL), &exec);
         check_terms(x, HEED_COMPUTE_F32, &exec);

@@ -34,27 +34,35 @@ static double largest(const float *row, const float *scales) {
     return most;
 }
 
-/* How far the query's element d, times its channel's scale, is from what it is as a byte. */
-static double query_byte(const float *query, const float *scales, int64_t d) {
-    double most = 0;
-    for (int64_t i = d / TYPE_BLOCK * TYPE_BLOCK; i < d / TYPE_BLOCK * TYPE_BLOCK + TYPE_BLOCK; i++)
-        most = larger_of(most, fabs((double)query[i] * (double)scales[i]));
-    return byte_error(most);
+/* How far each element of the query, times its channel's scale, is from what it is as a byte. */
+static void query_bytes(const float *query, const float *scales, double *error) {
+    for (int64_t d = 0; d < FORMAT_DIM; d += TYPE_BLOCK) {
+        double most = 0;
+        for (int64_t i = d; i < d + TYPE_BLOCK; i++)
+            most = larger_of(most, fabs((double)query[i] * (double)scales[i]));
+        for (int64_t i = d; i < d + TYPE_BLOCK; i++)
+            error[i] = byte_error(most);
+    }
 }
 
-/* The same of the weight of key j, p[j] times the scale of its value, whose largest is most[j], and the value's integer d. */
-static double weight_byte(const struct format_case *c, const double *p, const double *most, int64_t j, double v) {
-    double largest = 0;
-    for (int64_t i = j / TYPE_BLOCK * TYPE_BLOCK; i < min_i64(c->keys, j / TYPE_BLOCK * TYPE_BLOCK + TYPE_BLOCK); i++)
-        largest = larger_of(largest, p[i] * most[i]);
-    return byte_error(largest) * v / most[j];
+/* The same of each key's weight, p[j] times the scale of its value, whose largest is most[j]: of a value of 1. */
+static void weight_bytes(const struct format_case *c, const double *p, const double *most, double *error) {
+    for (int64_t block = 0; block < c->keys; block += TYPE_BLOCK) {
+        const int64_t end = min_i64(c->keys, block + TYPE_BLOCK);
+        double largest = 0;
+        for (int64_t j = block; j < end; j++)
+            largest = larger_of(largest, p[j] * most[j]);
+        for (int64_t j = block; j < end; j++)
+            error[j] = byte_error(largest) / most[j];
+    }
 }
 
 /* A rounding of x moves it by at most u |x|, to either side: the mean square of what many do to a sum is at most the sum of their
  * squares.  (It is a third of that where errors are spread evenly; that leaves the room for terms of second order, and for the
  * finite sample.)  The score scale q k: what storing each q[d] and k[d] does, and the D + 10 roundings of harness_bounds.c, each of
  * a partial sum.  In pairs the scaled query is rounded too, and as integers it becomes bytes; keys and values are as they are. */
-static double score_variance(const struct format_case *c, const struct format *format, const float *scales, int64_t i, int64_t j) {
+static double score_variance(const struct format_case *c, const struct format *format, const float *scales, const double *q_bytes,
+                             int64_t i, int64_t j) {
     const float *q = c->query + i * FORMAT_DIM, *k = c->key + j * FORMAT_DIM;
     const double most_k = largest(k, scales);
     double stored = 0, terms = 0;
@@ -63,7 +71,7 @@ static double score_variance(const struct format_case *c, const struct format *f
         const double scale = (double)scales[d];
         const double of_k = scale * storing(format->key, (double)k[d] / scale, most_k) * (double)q[d];
         const double of_pair = rounds_to_bf16(format->compute)      ? B * (double)q[d] * (double)k[d]
-                               : format->compute == HEED_COMPUTE_I8 ? query_byte(q, scales, d) * (double)k[d] / scale
+                               : format->compute == HEED_COMPUTE_I8 ? q_bytes[d] * (double)k[d] / scale
                                                                     : 0;
         stored += of_q * of_q + of_k * of_k + of_pair * of_pair;
         terms += fabs((double)q[d] * (double)k[d]);
@@ -77,12 +85,13 @@ static double score_variance(const struct format_case *c, const struct format *f
 static void weight_variances(const struct format_case *c, const struct format *format, const float *scales, int64_t i,
                              double *variance) {
     const double *p = c->weights + i * c->keys;
-    double max = 0;
+    double max = 0, q_bytes[FORMAT_DIM];
+    query_bytes(c->query + i * FORMAT_DIM, scales, q_bytes);
     for (int64_t j = 0; j < c->keys; j++)
         max = larger_of(max, p[j]);
     for (int64_t j = 0; j < c->keys; j++) {
         const double argument = p[j] > 0 ? log(max / p[j]) : 0;
-        variance[j] = score_variance(c, format, scales, i, j) + U * U * (argument * argument + 5);
+        variance[j] = score_variance(c, format, scales, q_bytes, i, j) + U * U * (argument * argument + 5);
     }
 }
 
@@ -93,14 +102,14 @@ static void weight_variances(const struct format_case *c, const struct format *f
  * 24 times and twice a chunk; then o may be stored.
  */
 static double output_variance(const struct format_case *c, const struct format *format, int64_t i, int64_t d,
-                              const double *variance, const double *most) {
+                              const double *variance, const double *most, const double *bytes) {
     const double *p = c->weights + i * c->keys, o = c->output[i * FORMAT_DIM + d];
     const int64_t chunks = ceil_div(c->keys, HEED_CHUNK);
     double sum = 0, chunk = 0, total = 0;
     for (int64_t j = 0; j < c->keys; j++) {
         const double v = (double)c->value[j * FORMAT_DIM + d], stored = storing(format->key, v, most[j]);
         const double of_pair = rounds_to_bf16(format->compute)      ? B * p[j] * v
-                               : format->compute == HEED_COMPUTE_I8 ? weight_byte(c, p, most, j, v)
+                               : format->compute == HEED_COMPUTE_I8 ? bytes[j] * v
                                                                     : 0;
         chunk += p[j] * v;
         sum += of_pair * of_pair;
@@ -117,18 +126,21 @@ static double output_variance(const struct format_case *c, const struct format *
 /* In the units of format_error. */
 static double rms_bound(const struct format_case *c, const struct format *format, const float *scales) {
     float ones[FORMAT_DIM];
-    double *variance = new_doubles(c->keys), *most = new_doubles(c->keys), sum = 0;
+    double *variance = new_doubles(c->keys), *most = new_doubles(c->keys), *bytes = new_doubles(c->keys);
+    double sum = 0;
     for (int64_t d = 0; d < FORMAT_DIM; d++)
         ones[d] = 1;
     for (int64_t j = 0; j < c->keys; j++)
         most[j] = largest(c->value + j * FORMAT_DIM, ones);
     for (int64_t i = 0; i < c->queries; i++) {
         weight_variances(c, format, scales, i, variance);
+        weight_bytes(c, c->weights + i * c->keys, most, bytes);
         for (int64_t d = 0; d < FORMAT_DIM; d++)
-            sum += output_variance(c, format, i, d, variance, most) / (c->column[d] * c->column[d]);
+            sum += output_variance(c, format, i, d, variance, most, bytes) / (c->column[d] * c->column[d]);
     }
     free(variance);
     free(most);
+    free(bytes);
     return sqrt(sum / (double)(c->queries * FORMAT_DIM));
 }
 

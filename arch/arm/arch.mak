@@ -4,6 +4,7 @@ DOTPROD_FLAGS = -march=armv8.2-a+dotprod
 
 ISAS-$(HAVE_NEON) += neon
 ISAS-$(HAVE_DOTPROD) += dotprod
-ARCH_SRC = arch/arm/cpu.c $(ISAS-1:%=arch/arm/%.c)
+ARCH_SRC = $(ISAS-1:%=arch/arm/%.c) arch/arm/cpu.c
+COMMON_ISA = neon
 
 $(OBJ)/arch/arm/dotprod.o: ISA_FLAGS = $(DOTPROD_FLAGS)

@@ -9,15 +9,18 @@ AVX512BF16_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vec
 AMX_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mavx512bf16 -mamx-tile -mamx-bf16
 AMXINT8_FLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512 -mamx-tile -mamx-int8
 
+# What takes longest to compile comes first.
+ISAS-$(HAVE_AVX512) += avx512
 ISAS-$(HAVE_SCALARFMA) += scalarfma
 ISAS-$(HAVE_AVX2) += avx2
 ISAS-$(HAVE_AVXVNNI) += avxvnni
-ISAS-$(HAVE_AVX512) += avx512
 ISAS-$(HAVE_AVX512VNNI) += avx512vnni
 ISAS-$(HAVE_AVX512BF16) += avx512bf16
 ISAS-$(HAVE_AMX) += amx
 ISAS-$(HAVE_AMXINT8) += amxint8
-ARCH_SRC = arch/x86/cpu.c $(ISAS-1:%=arch/x86/%.c)
+ARCH_SRC = $(ISAS-1:%=arch/x86/%.c) arch/x86/cpu.c
+# What nearly every machine has: builds that are not about kernels have no other.
+COMMON_ISA = avx2
 
 $(OBJ)/arch/x86/scalarfma.o $(OBJ)/benchmarks/limits_scalarfma.o: ISA_FLAGS = $(SCALARFMA_FLAGS)
 $(OBJ)/arch/x86/avx2.o $(OBJ)/benchmarks/limits_avx2.o: ISA_FLAGS = $(AVX2_FLAGS)
