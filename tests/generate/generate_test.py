@@ -4,6 +4,7 @@ Files that are wrong must be refused in words.  On tiny checkpoints, whose resul
 random ones, if Python has transformers.
 
     generate_test.py path/to/generate        EMULATOR: command that runs it
+                                             HEED_TEST_QUICK=1: in fewer ways, for sanitizers
 """
 
 import json
@@ -17,6 +18,7 @@ import tempfile
 import tiny
 from damage import Damage
 
+QUICK = os.environ.get("HEED_TEST_QUICK", "0") not in ("", "0")
 GENERATE = os.environ.get("EMULATOR", "").split() + [sys.argv[1]]
 SLACK = 3e-4  # of logits that are about 1; where attention is to few keys, the reference itself is 1e-4 away from doubles
 ISAS = "amx", "avx512bf16", "avx512", "avx2", "neon", "scalarfma", "scalar"
@@ -64,23 +66,26 @@ def compare_recorded(name, model, cases):
     return largest
 
 
-def compare_bits(name, model, prompts, *options):
+def usable_isas(model):
+    isas = [isa for isa in ISAS if "usable" not in run(model, ["1"], "--ids", "--tokens=1", isa=isa).stderr.decode()]
+    assert "scalar" in isas, isas
+    return isas[-1:] if QUICK else isas
+
+
+def compare_bits(name, model, isas, prompts, *options):
     """All at once, all one after another, in parts, with other pages, drafts and kernels."""
     options = ["--tokens=12", "--logits", *options]
     output = generate(model, prompts, *options)
     ways = [["--batch=1"], ["--batch=2", "--chunk=5"], ["--chunk=1"], ["--batch=3", "--chunk=1000"], ["--threads=1"]]
     ways += [["--page-seed=1"], ["--page-seed=2", "--batch=3", "--chunk=50"], ["--page-seed=3", "--draft=" + model, "--batch=2"]]
     ways += [["--threads=3"], ["--draft=" + model], ["--draft=" + model, "--draft-tokens=7", "--batch=2", "--chunk=9"]]
-    for way in ways:
+    for way in ways[:: 5 if QUICK else 1]:
         assert generate(model, prompts, *options, *way) == output, (name, way, "the bits depend on it")
-    isas = [isa for isa in ISAS if "usable" not in run(model, ["1"], "--ids", "--tokens=1", isa=isa).stderr.decode()]
     for isa in isas:
         assert generate(model, prompts, *options, isa=isa) == output, (name, isa, "the bits depend on it")
-    assert "scalar" in isas, isas
-    return isas
 
 
-def compare_rounded(name, model, prompts, *ways):
+def compare_rounded(name, model, isas, prompts, *ways):
     """Tokens in bf16 or in bytes, or keys and values in fewer bits, give other logits, but not far from those in floats: no more
     than a hundredth of the largest, by and large."""
     plain = rows(generate(model, prompts, "--tokens=1", "--logits"))
@@ -88,7 +93,8 @@ def compare_rounded(name, model, prompts, *ways):
         rounded = rows(generate(model, prompts, "--tokens=1", "--logits", *way))
         worst = max(difference(a, b) / max(map(abs, a)) for a, b in zip(plain, rounded))
         assert 0 < worst < 0.1, (name, way, worst)
-        compare_bits(name, model, prompts, *way)
+        if not QUICK:
+            compare_bits(name, model, isas, prompts, *way)
 
 
 def compare_drafts(model, drafts, prompts):
@@ -120,15 +126,16 @@ def compare_all(folder, recorded):
         file.write(tiny.gguf(tiny.QWEN3, qwen3, "f32"))
     models["safetensors qwen3"], models["GGUF qwen3"] = (path, "qwen3"), (file_path, "qwen3")
     prompts = [case["prompt"] for case in recorded["f32"]]
+    isas = usable_isas(models["GGUF f32"][0])
     for name, (path, kind) in models.items():
         largest = max(largest, compare_recorded(name, path, recorded[kind]))
-        isas = compare_bits(name, path, prompts)
+        compare_bits(name, path, isas, prompts)
     for name in "GGUF q8_0", "GGUF q4_k_m", "safetensors bf16":
-        compare_rounded(name, models[name][0], prompts, ["--prompts=bf16"], ["--prompts=bf16-amx"])
+        compare_rounded(name, models[name][0], isas, prompts, ["--prompts=bf16"], ["--prompts=bf16-amx"])
     for name in "GGUF q8_0", "GGUF q4_0", "GGUF q5_0", "GGUF q4_k_m":
-        compare_rounded(name, models[name][0], prompts, ["--prompts=i8"], ["--prompts=i8", "--steps=i8"])
+        compare_rounded(name, models[name][0], isas, prompts, ["--prompts=i8"], ["--prompts=i8", "--steps=i8"])
     caches = [["--cache=" + kind] for kind in ("bf16", "f16", "int8")]
-    compare_rounded("GGUF f32", models["GGUF f32"][0], prompts, *caches, ["--cache=int8", "--prompts=bf16"])
+    compare_rounded("GGUF f32", models["GGUF f32"][0], isas, prompts, *caches, ["--cache=int8", "--prompts=bf16"])
     print(f"generate_test: {len(models)} tiny checkpoints have the reference's tokens; logits differ by {largest:.1e} at most")
     compare_drafts(models["GGUF f32"][0], [models["GGUF q4_0"][0], models["safetensors bf16"][0]], prompts)
     print(f"generate_test: bits are the same for all batches, chunks, threads, orders of pages, and {', '.join(isas)}; text with drafts too")
@@ -230,7 +237,8 @@ def distribution(logits, temperature=1.0, top_k=0, top_p=1.0):
 def compare_draws(folder):
     """Frequencies of the second token after one prompt, over all first ones, with and without a draft, are those that the logits
     say; what top-k and top-p leave out never comes."""
-    model, draft, prompt, total = os.path.join(folder, "f32.gguf"), os.path.join(folder, "q4_0.gguf"), [5, 9, 11], 1000
+    model, draft, prompt = os.path.join(folder, "f32.gguf"), os.path.join(folder, "q4_0.gguf"), [5, 9, 11]
+    total = 100 if QUICK else 1000
     first = rows(generate(model, [prompt], "--tokens=1", "--logits"))[0]
     second = rows(generate(model, [prompt + [i] for i in range(len(first))], "--tokens=1", "--logits"))
     for options in {"temperature": 1.5}, {"temperature": 2.5, "top_k": 5}, {"temperature": 1.5, "top_p": 0.5}, {"top_k": 1}:
@@ -295,7 +303,8 @@ def load(name):
 
 with tempfile.TemporaryDirectory() as temporary:
     compare_all(temporary, load("tiny.json"))
-    compare_memory(temporary)
+    if not QUICK:  # a sanitizer's memory is its own
+        compare_memory(temporary)
     compare_tokens(temporary, load("tokens.json"))
     compare_draws(temporary)
     refuse_damages(temporary, load("tokens.json"))
