@@ -5,10 +5,12 @@ the loops that the compiler made, as it left them in the objects, and the figure
 those of bounds.txt, so that a spilled accumulator or an instruction too many is seen at once.
 """
 import argparse
+import functools
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from loops import Instruction, disassemble, hot_loop
@@ -146,8 +148,8 @@ def peak_of(mca, isa, cpu):
 
 
 def report_object(tools, name, path, listing):
-    """Prints a line for each loop and CPU; yields (kernel, cpu, figure)."""
-    isa = ISAS[name]
+    """Prints a line for each loop and CPU, which are asked side by side; yields (kernel, cpu, figure)."""
+    isa, processors = ISAS[name], ThreadPoolExecutor(os.cpu_count())
     functions = disassemble(tools.objdump, path)
     known = [cpu for cpu in isa.cpus if knows(tools.mca, isa.triple, cpu)]
     for cpu in (cpu for cpu in isa.cpus if cpu not in known):
@@ -158,8 +160,8 @@ def report_object(tools, name, path, listing):
             raise RuntimeError(f"no loop of {kernel} found in {path}")
         if listing:
             print(f"\n{path}, {loop.function}:\n{assembly(loop.path)}")
-        for cpu in known:
-            prediction = predict(tools.mca, isa.triple, cpu, assembly(loop.path))
+        ask = functools.partial(predict, tools.mca, isa.triple, assembly=assembly(loop.path))
+        for cpu, prediction in zip(known, processors.map(ask, known)):
             figure = figure_of(loop, prediction, peak_of(tools.mca, isa, cpu))
             print(row(name, kernel, cpu, loop, prediction, figure), flush=True)
             yield kernel, cpu, figure
