@@ -63,7 +63,9 @@ def compare_recorded():
         same[weights] = sum(ids == case["beam"] for case, ids in zip(held, found)) / len(held)
         assert same[weights] >= least, (weights, same[weights])
     shares = ", ".join(f"{share:.1%} with {weights}" for weights, share in same.items())
-    print(f"translate_test: {len(cases)} lines have the reference's tokens, greedily and with 4 beams, in f32; of {len(held)}, {shares}")
+    print(
+        f"translate_test: {len(cases)} lines have the reference's tokens, greedily and with 4 beams, in f32; of {len(held)}, {shares}"
+    )
     return lines
 
 
