@@ -20,10 +20,10 @@ const Shape brief_shapes[] = {{64, 500}, {1, 3000}};
 
 const float amplitude = 8; /* of the inputs */
 
-/* With u = 2^-24: the exponent is the product of a rounded difference of up to 2 * 8 and a rounded log2(e), so off by at most 3 u *
- * 16 * 1.45 = 70 u in base 2, which changes a weight by 49 u; the weight itself is off by 2 u.  That goes for the weight and for
- * the sum, whose additions are at most 16 + 4 + columns / 256 deep; the reciprocal and the product with it add 2 u. */
-Tolerance tolerance(int64_t columns) { return {0, (2 * 51 + 20 + static_cast<double>(columns) / 256 + 2) * 1.01 / 16777216.0}; }
+/* With u = 2^-24: the exponents are products of rounded differences, together of up to 2 * 8, and a rounded log2(e), so off by at
+ * most 3 u * 16 * 1.45 = 70 u in base 2, which changes a weight by 49 u; the two powers are off by 2 u each.  That goes for the
+ * weight and for the sum, whose additions are at most 16 + 4 + 4 + columns / 1024 deep; the reciprocal and two products add 3 u. */
+Tolerance tolerance(int64_t columns) { return {0, (2 * 53 + 24 + static_cast<double>(columns) / 1024 + 4) * 1.01 / 16777216.0}; }
 
 /* Of one element, for the roofline alone: the maximum, its difference, the factor, exp2 (two for the fraction, six multiply-adds,
  * the power of two), the sum, and the product with its reciprocal. */

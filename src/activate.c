@@ -48,5 +48,10 @@ HEED_API enum heed_status heed_activate(const struct heed_activate *activate, co
     const bool is_plain = activate && (activate->activation == HEED_IDENTITY || activate->activation == HEED_RELU);
     if (check(activate))
         return HEED_INVALID_ARGUMENT;
-    return heed_rows_run(&(struct heed_rows){activate->rows, activate->columns, is_plain ? 8.0 : 64.0, run_row, activate}, exec);
+    return heed_rows_run(&(struct heed_rows){.rows = activate->rows,
+                                             .columns = activate->columns,
+                                             .flops_per_element = is_plain ? 8.0 : 64.0,
+                                             .run = run_row,
+                                             .request = activate},
+                         exec);
 }

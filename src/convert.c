@@ -184,5 +184,8 @@ static void run_row(const void *context, const struct heed_kernels *kernels, int
 HEED_API enum heed_status heed_convert(const struct heed_convert *convert, const struct heed_exec *exec) {
     if (check(convert))
         return HEED_INVALID_ARGUMENT;
-    return heed_rows_run(&(struct heed_rows){convert->rows, convert->columns, 64.0, run_row, convert}, exec);
+    return heed_rows_run(
+        &(struct heed_rows){
+            .rows = convert->rows, .columns = convert->columns, .flops_per_element = 64.0, .run = run_row, .request = convert},
+        exec);
 }

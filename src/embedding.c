@@ -156,6 +156,10 @@ static void run_row(const void *context, const struct heed_kernels *kernels, int
 HEED_API enum heed_status heed_embedding(const struct heed_embedding *embedding, const struct heed_exec *exec) {
     if (check(embedding))
         return HEED_INVALID_ARGUMENT;
-    return heed_rows_run(
-        &(struct heed_rows){embedding->rows, embedding->columns, 8.0 * (double)embedding->tables, run_row, embedding}, exec);
+    return heed_rows_run(&(struct heed_rows){.rows = embedding->rows,
+                                             .columns = embedding->columns,
+                                             .flops_per_element = 8.0 * (double)embedding->tables,
+                                             .run = run_row,
+                                             .request = embedding},
+                         exec);
 }

@@ -17,9 +17,11 @@
 #include "types.h"
 
 enum {
-    HEED_PANEL = 64,          /* columns of a packed panel, on every instruction set */
-    HEED_STREAMED_ROW = 8192, /* floats that are made on the stack before they are stored past the caches */
-    HEED_SUM_LANES = 16,      /* partial sums of a softmax denominator; part of the arithmetic */
+    HEED_PANEL = 64,           /* columns of a packed panel, on every instruction set */
+    HEED_STREAMED_ROW = 8192,  /* floats that are made on the stack before they are stored past the caches */
+    HEED_SOFTMAX_CHUNK = 1024, /* elements of a row of heed_softmax that share a maximum, unless these were more than */
+    HEED_SOFTMAX_CHUNKS = 256, /* chunks; both part of the arithmetic */
+    HEED_SUM_LANES = 16,       /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 6,
     HEED_FETCHES = 3,        /* queries, outputs, and keys or values */
     HEED_THIN_PAIRS_K = 512, /* of thin_squares: wider than heads of models */
@@ -306,6 +308,18 @@ struct heed_target {
     enum heed_type type;
 };
 
+/* y[i] = softmax(factor * x[i]), 0 beyond lengths[i] of its columns, if there are lengths; y may be x, with the same stride.
+ * stream: results of rows of at most HEED_STREAMED_ROW go past the caches. */
+struct heed_softmax_rows {
+    const float *x;
+    int64_t ldx, rows, columns;
+    const int64_t *lengths;
+    float factor;
+    float *y;
+    int64_t ldy;
+    bool stream;
+};
+
 /* x[i] = input[i] + residual[i], or input[i] if there is no residual; d = x - mean(x) if `centers`, else x; y[i] = fma(d[i] * r,
  * gain[i], bias[i]), r = 1 / sqrt(mean(d^2) + epsilon); gain NULL: 1, bias NULL: 0; sum, if there is one, receives x.  What is
  * stored is rounded to its type, NaNs become its one NaN.  y and sum may each be input or residual, of the same type, but not the
@@ -525,9 +539,7 @@ struct heed_kernels {
                         int64_t ldy);
     /* w[i] = exp2(w[i] - max) * (1 / sum); 0 if sum is 0; NaNs become the one NaN. */
     void (*weights_row)(float *w, int64_t n, float max, float sum);
-    /* y = softmax(factor * x) over n elements; y may be x.  stream: past the caches, n at most HEED_STREAMED_ROW.  next: a row
-     * that is fetched meanwhile. */
-    void (*softmax_row)(const float *x, const float *next, int64_t n, float factor, float *y, bool stream);
+    void (*softmax_rows)(const struct heed_softmax_rows *rows);
     /* y[i] = fma(x[i], factor, y[i]), x of any type, bytes and blocks too, of which there are whole ones. */
     void (*add_scaled)(const void *x, enum heed_type type, int64_t n, float factor, float *y);
     void (*norm_row)(const struct heed_norm_row *row);

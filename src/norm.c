@@ -104,7 +104,12 @@ static enum heed_status normalise(const struct heed_norm *request, void (*run)(c
                                   const struct heed_exec *exec) {
     if (heed_norm_check(request))
         return HEED_INVALID_ARGUMENT;
-    return heed_rows_run(&(struct heed_rows){request->rows * heads_of(request), request->columns, 16.0, run, request}, exec);
+    return heed_rows_run(&(struct heed_rows){.rows = request->rows * heads_of(request),
+                                             .columns = request->columns,
+                                             .flops_per_element = 16.0,
+                                             .run = run,
+                                             .request = request},
+                         exec);
 }
 
 HEED_API enum heed_status heed_layer_norm(const struct heed_norm *norm, const struct heed_exec *exec) {

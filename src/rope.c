@@ -159,5 +159,10 @@ HEED_API enum heed_status heed_rope(const struct heed_rope *rope, const struct h
     const struct heed_sequences sequences = sequences_in(rope);
     const int64_t first = sequences_begin(&sequences, 0), tokens = sequences_begin(&sequences, rope->batch) - first;
     const struct rope_run run = {rope, sequences, first};
-    return heed_rows_run(&(struct heed_rows){tokens * rope->num_heads, rope->head_dim, 16.0, run_row, &run}, exec);
+    return heed_rows_run(&(struct heed_rows){.rows = tokens * rope->num_heads,
+                                             .columns = rope->head_dim,
+                                             .flops_per_element = 16.0,
+                                             .run = run_row,
+                                             .request = &run},
+                         exec);
 }

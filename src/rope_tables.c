@@ -114,5 +114,8 @@ static void fill_row(const void *context, const struct heed_kernels *kernels, in
 HEED_API enum heed_status heed_rope_fill(const struct heed_rope_fill *fill, const struct heed_exec *exec) {
     if (check_fill(fill))
         return HEED_INVALID_ARGUMENT;
-    return heed_rows_run(&(struct heed_rows){fill->positions, fill->pairs, 2048.0, fill_row, fill}, exec);
+    return heed_rows_run(
+        &(struct heed_rows){
+            .rows = fill->positions, .columns = fill->pairs, .flops_per_element = 2048.0, .run = fill_row, .request = fill},
+        exec);
 }

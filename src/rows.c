@@ -9,8 +9,9 @@
 #include "schedule.h"
 #include "types.h"
 
-/* Rows of one task, about 16 KiB of them: enough to hide the ticket, few enough to balance. */
-#define TASK_FLOATS 4096
+/* Of one task: the least hides the ticket, the most is some tens of microseconds, after which a caller may want no more; so many
+ * tasks for each worker balance. */
+enum { LEAST_FLOATS = 4 << 10, MOST_FLOATS = 64 << 10, TASKS_OF_WORKER = 16 };
 
 struct rows_run {
     const struct heed_rows *rows;
@@ -65,10 +66,13 @@ enum heed_status heed_rows_check_apart(const struct heed_region *output, const s
 
 static bool run_task(void *context, int64_t task, int worker) {
     const struct rows_run *run = context;
-    const int64_t end = min_i64(run->rows->rows, (task + 1) * run->task_rows);
+    const struct heed_rows *rows = run->rows;
+    const int64_t begin = task * run->task_rows, end = min_i64(rows->rows, begin + run->task_rows);
     (void)worker;
-    for (int64_t row = task * run->task_rows; row < end; row++)
-        run->rows->run(run->rows->request, run->kernels, row);
+    if (rows->run_rows)
+        rows->run_rows(rows->request, run->kernels, begin, end - begin);
+    for (int64_t row = begin; row < end && rows->run; row++)
+        rows->run(rows->request, run->kernels, row);
     return true;
 }
 
@@ -77,11 +81,13 @@ enum heed_status heed_rows_run(const struct heed_rows *rows, const struct heed_e
     enum heed_status status = heed_exec_kernels(exec, &kernels);
     if (status || rows->rows == 0 || rows->columns == 0)
         return status;
-    struct rows_run run = {rows, kernels, max_i64(1, TASK_FLOATS / rows->columns)};
-    const int64_t tasks = ceil_div(rows->rows, run.task_rows);
+    const int64_t least = max_i64(1, LEAST_FLOATS / rows->columns), most = max_i64(1, MOST_FLOATS / rows->columns);
     const double flops = rows->flops_per_element * (double)rows->rows * (double)rows->columns;
+    const int workers = heed_schedule_workers(exec, ceil_div(rows->rows, least), flops);
+    const int64_t share = workers > 1 ? rows->rows / workers / TASKS_OF_WORKER : most;
+    struct rows_run run = {rows, kernels, max_i64(least, min_i64(most, share))};
     const uint64_t callers = heed_fp_begin();
-    status = heed_schedule_run(exec, heed_schedule_workers(exec, tasks, flops), tasks, run_task, &run);
+    status = heed_schedule_run(exec, workers, ceil_div(rows->rows, run.task_rows), run_task, &run);
     heed_fp_end(callers);
     return status;
 }

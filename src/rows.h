@@ -13,6 +13,8 @@ struct heed_rows {
     double flops_per_element; /* operations of a product that take as much time as one element */
     void (*run)(const void *request, const struct heed_kernels *kernels, int64_t row);
     const void *request;
+    /* In place of run, where so many rows from `row` on are better taken together. */
+    void (*run_rows)(const void *request, const struct heed_kernels *kernels, int64_t row, int64_t rows);
 };
 
 /* Rows over workers.  The request has been checked, exec has not. */

@@ -55,18 +55,26 @@ static bool streams(const struct heed_softmax *request) {
     return bytes > max_i64(cache / STREAMED_PART, min_i64(cache, STREAMED_LEAST));
 }
 
-static void run_row(const void *context, const struct heed_kernels *kernels, int64_t row) {
+static void run_rows(const void *context, const struct heed_kernels *kernels, int64_t row, int64_t rows) {
     const struct heed_softmax *request = context;
-    const int64_t n = request->lengths ? request->lengths[row] : request->columns;
-    float *output = request->output + row * request->output_stride;
-    const float *input = request->input + row * request->input_stride,
-                *next = row + 1 < request->rows ? input + request->input_stride : input;
-    kernels->softmax_row(input, next, n, (request->scale != 0.0f ? request->scale : 1.0f) * HEED_LOG2E, output, streams(request));
-    memset(output + n, 0, (size_t)(request->columns - n) * sizeof(float));
+    kernels->softmax_rows(&(struct heed_softmax_rows){.x = request->input + row * request->input_stride,
+                                                      .ldx = request->input_stride,
+                                                      .rows = rows,
+                                                      .columns = request->columns,
+                                                      .lengths = request->lengths ? request->lengths + row : NULL,
+                                                      .factor = (request->scale != 0.0f ? request->scale : 1.0f) * HEED_LOG2E,
+                                                      .y = request->output + row * request->output_stride,
+                                                      .ldy = request->output_stride,
+                                                      .stream = streams(request)});
 }
 
 HEED_API enum heed_status heed_softmax(const struct heed_softmax *softmax, const struct heed_exec *exec) {
     if (check(softmax))
         return HEED_INVALID_ARGUMENT;
-    return heed_rows_run(&(struct heed_rows){softmax->rows, softmax->columns, 32.0, run_row, softmax}, exec);
+    return heed_rows_run(&(struct heed_rows){.rows = softmax->rows,
+                                             .columns = softmax->columns,
+                                             .flops_per_element = 32.0,
+                                             .run_rows = run_rows,
+                                             .request = softmax},
+                         exec);
 }

@@ -131,7 +131,7 @@ START_TEST(test_dispatch_tables_are_sane) {
         ck_assert(t->pack && t->pack_transposed && t->store_keys && t->pair_queries && t->pair_rows && t->gemm_tile && t->dots &&
                   t->finish_products && t->score_panel && t->exp_rows && t->merge_rows);
         ck_assert(t->value_rows && t->softcap_row && t->add_row && t->alibi_row && t->hide_row && t->seal_row && t->merge_row);
-        ck_assert(t->mass_row && t->store_row && t->scale_rows && t->finish_rows && t->weights_row && t->softmax_row && t->rope &&
+        ck_assert(t->mass_row && t->store_row && t->scale_rows && t->finish_rows && t->weights_row && t->softmax_rows && t->rope &&
                   t->exp2 && t->log);
         ck_assert_msg(HEED_PANEL % t->dots->tile_columns == 0, "%s: dots of %d columns", t->name, t->dots->tile_columns);
         ck_assert(!t->dots->permitted ||

@@ -33,11 +33,13 @@ static void call_store_row(const struct heed_kernels *table, const struct row *r
 static void call_finish_rows(const struct heed_kernels *table, const struct row *r) {
     table->finish_rows(r->x, 0, &r->sum, 1, r->n, r->y, HEED_F32, 0);
 }
-static void call_softmax_row(const struct heed_kernels *table, const struct row *r) {
-    table->softmax_row(r->x, r->x, r->n, r->factor, r->y, false);
+static void call_softmax_rows(const struct heed_kernels *table, const struct row *r) {
+    table->softmax_rows(&(struct heed_softmax_rows){
+        .x = r->x, .ldx = r->n, .rows = 1, .columns = r->n, .factor = r->factor, .y = r->y, .ldy = r->n});
 }
-static void call_softmax_row_streamed(const struct heed_kernels *table, const struct row *r) {
-    table->softmax_row(r->x, r->x, r->n, r->factor, r->y, true);
+static void call_softmax_rows_streamed(const struct heed_kernels *table, const struct row *r) {
+    table->softmax_rows(&(struct heed_softmax_rows){
+        .x = r->x, .ldx = r->n, .rows = 1, .columns = r->n, .factor = r->factor, .y = r->y, .ldy = r->n, .stream = true});
 }
 static void call_weights_row(const struct heed_kernels *table, const struct row *r) {
     table->weights_row(r->y, r->n, r->max, r->sum);
@@ -54,8 +56,8 @@ static const struct row_test {
     {"scale_rows", call_scale_rows, ANY_NAN, false, false},
     {"store_row", call_store_row, SAME_BITS, false, false},
     {"finish_rows", call_finish_rows, SAME_BITS, false, false},
-    {"softmax_row", call_softmax_row, SAME_BITS, true, false},
-    {"softmax_row, streamed", call_softmax_row_streamed, SAME_BITS, true, false},
+    {"softmax_rows", call_softmax_rows, SAME_BITS, true, false},
+    {"softmax_rows, streamed", call_softmax_rows_streamed, SAME_BITS, true, false},
     {"weights_row", call_weights_row, SAME_BITS, true, false},
     {"exp2", call_exp2, ANY_NAN, false, true},
 };
@@ -144,6 +146,55 @@ START_TEST(test_many_rows) {
 }
 END_TEST
 
+/* Rows of any lengths, past the caches or not, are what each would be alone. */
+static void check_softmax_rows(const struct heed_kernels *table, struct rng *rng) {
+    static const int64_t most[] = {20, 300, 1200, 2300};
+    const int64_t rows = rng_range(rng, 0, 5), n = rng_range(rng, 1, most[rng_range(rng, 0, 3)]);
+    int64_t lengths[5];
+    float *values = new_filled(rng, any_fill(rng), rows * n), *got = new_floats(rows * n), *want = new_floats(rows * n);
+    struct tensor x = matrix(rows, n, n + rng_range(rng, 0, 20), any_placement(rng), values);
+    struct tensor y = matrix(rows, n, n + rng_range(rng, 0, 20), any_placement(rng), NULL);
+    const bool in_place = rng_range(rng, 0, 2) == 0;
+    if (in_place)
+        tensor_put(&y, values);
+    for (int64_t i = 0; i < rows; i++)
+        lengths[i] = rng_range(rng, 0, 2) ? n : rng_range(rng, 0, n);
+    struct heed_softmax_rows request = {.x = in_place ? y.data : x.data,
+                                        .ldx = in_place ? y.stride[2] : x.stride[2],
+                                        .rows = rows,
+                                        .columns = n,
+                                        .lengths = rng_range(rng, 0, 1) ? lengths : NULL,
+                                        .factor = rng_range(rng, 0, 1) ? 0.25f : -1.5f,
+                                        .y = y.data,
+                                        .ldy = y.stride[2],
+                                        .stream = rng_range(rng, 0, 2) > 0};
+    describe("softmax_rows", table->name, "%lld x %lld%s%s%s", (long long)rows, (long long)n, request.lengths ? ", lengths" : "",
+             in_place ? ", in place" : "", request.stream ? ", streamed" : "");
+    table->softmax_rows(&request);
+    for (int64_t i = 0; i < rows; i++)
+        scalar_kernels()->softmax_rows(&(struct heed_softmax_rows){.x = values + i * n,
+                                                                   .rows = 1,
+                                                                   .columns = n,
+                                                                   .lengths = request.lengths ? lengths + i : NULL,
+                                                                   .factor = request.factor,
+                                                                   .y = want + i * n});
+    must(tensor_take(&y, got));
+    must(tensor_unchanged(&x));
+    must(compare(SAME_BITS, got, want, rows, n));
+    tensor_free(&x);
+    tensor_free(&y);
+    free(values);
+    free(got);
+    free(want);
+}
+
+START_TEST(test_softmax_rows) {
+    struct rng rng = rng_for("softmax_rows", 0);
+    for (int64_t repeat = 0; repeat < test_count(500); repeat++)
+        check_softmax_rows(heed_kernels_usable(_i), &rng);
+}
+END_TEST
+
 /* What is stored is a result: no zero has a sign, and every NaN is the one NaN. */
 START_TEST(test_stored_rows_are_clean) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
@@ -216,6 +267,7 @@ END_TEST
 void add_row_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_rows, 0, tables);
     tcase_add_loop_test(tests, test_many_rows, 0, tables);
+    tcase_add_loop_test(tests, test_softmax_rows, 0, tables);
     tcase_add_loop_test(tests, test_stored_rows_are_clean, 0, tables);
     tcase_add_loop_test(tests, test_exp2_accuracy, 0, tables);
     tcase_add_loop_test(tests, test_log, 0, tables);

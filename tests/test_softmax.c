@@ -33,11 +33,11 @@ static int64_t *new_lengths(struct rng *rng, int64_t rows, int64_t columns) {
 
 static void check_case(struct rng *rng) {
     static const float scales[] = {0, 1, 0.125f, -1, 37.5f, -1e-3f, 1e30f};
-    static const int64_t columns[] = {255, 256, 257, 511, 513, 1000, 5000};
+    static const int64_t columns[] = {255, 257, 513, 1000, 1024, 1025, 2100, 5000, 9000};
     enum fill mode = any_fill(rng);
     struct heed_softmax s = {.rows = rng_range(rng, 0, 9), .columns = rng_range(rng, 0, 80), .scale = scales[rng_range(rng, 0, 6)]};
     if (rng_range(rng, 0, 3) == 0)
-        s.columns = columns[rng_range(rng, 0, 6)];
+        s.columns = columns[rng_range(rng, 0, 8)];
     if (rng_range(rng, 0, 9) == 0 && !test_quick())
         s.rows = 70000 / (s.columns + 1); /* enough for threads */
     int64_t *lengths = new_lengths(rng, s.rows, s.columns);
@@ -117,6 +117,52 @@ START_TEST(test_softmax_special_rows) {
 }
 END_TEST
 
+/* Chunks of a row differ as much as they can: one is all -inf, one has the maximum and the others are far below it. */
+static void fill_chunks(float *x, int64_t n) {
+    for (int64_t j = 0; j < n; j++)
+        x[j] = j / HEED_SOFTMAX_CHUNK == 1 ? -INFINITY : j / HEED_SOFTMAX_CHUNK == 2 ? 80.0f : -20.0f;
+}
+
+START_TEST(test_softmax_chunks) {
+    enum { N = 3 * HEED_SOFTMAX_CHUNK + 7 };
+    float x[N], got[N];
+    struct rng rng = rng_for("softmax chunks", 0);
+    fill_chunks(x, N);
+    for (int i = 0; heed_kernels_usable(i); i++) {
+        describe("softmax", heed_kernels_usable(i)->name, "chunks far apart");
+        run((struct heed_softmax){.rows = 1, .columns = N}, x, (struct heed_exec){.isa = heed_kernels_usable(i)->name}, false, &rng,
+            got);
+        for (int64_t j = 0; j < N; j++)
+            ck_assert(j / HEED_SOFTMAX_CHUNK == 2 ? got[j] == 1.0f / HEED_SOFTMAX_CHUNK : got[j] < 0x1p-126f);
+    }
+}
+END_TEST
+
+/* With more elements than chunks have room for, these are longer. */
+START_TEST(test_softmax_longest_rows) {
+    enum { MOST = HEED_SOFTMAX_CHUNK * HEED_SOFTMAX_CHUNKS };
+    struct rng rng = rng_for("softmax longest rows", 0);
+    const int64_t lengths[] = {MOST, MOST + 1, 2 * MOST + 300};
+    for (int n = 0; n < (test_quick() ? 1 : 3); n++) {
+        float *values = new_filled(&rng, FILL_NORMAL, lengths[n]), *want = new_floats(lengths[n]), *got = new_floats(lengths[n]);
+        const struct heed_softmax s = {.rows = 1, .columns = lengths[n], .scale = -0.5f};
+        run(s, values, (struct heed_exec){.isa = "scalar"}, false, &rng, want);
+        for (int i = 0; heed_kernels_usable(i); i++) {
+            describe("softmax", heed_kernels_usable(i)->name, "%lld columns", (long long)lengths[n]);
+            run(s, values, (struct heed_exec){.isa = heed_kernels_usable(i)->name}, rng_range(&rng, 0, 1), &rng, got);
+            must(compare(SAME_BITS, got, want, 1, lengths[n]));
+        }
+        double sum = 0;
+        for (int64_t j = 0; j < lengths[n]; j++)
+            sum += (double)got[j];
+        ck_assert_double_eq_tol(sum, 1, 1e-5);
+        free(values);
+        free(want);
+        free(got);
+    }
+}
+END_TEST
+
 Suite *softmax_suite(void) {
     Suite *suite = suite_create("softmax");
     TCase *tests = tcase_create("softmax");
@@ -124,6 +170,8 @@ Suite *softmax_suite(void) {
     tcase_add_test(tests, test_softmax_same_bits);
     tcase_add_test(tests, test_softmax_rows_are_independent);
     tcase_add_test(tests, test_softmax_special_rows);
+    tcase_add_test(tests, test_softmax_chunks);
+    tcase_add_test(tests, test_softmax_longest_rows);
     suite_add_tcase(suite, tests);
     return suite;
 }

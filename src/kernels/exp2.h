@@ -15,6 +15,8 @@ static const float exp2_coefficients[] = {VF_EXP2_UNIT * 0x1.41fbbap-13f,
                                           VF_EXP2_UNIT * 0x1.62e430p-1f,
                                           VF_EXP2_UNIT};
 
+enum { EXP2_COEFFICIENTS = sizeof exp2_coefficients / sizeof *exp2_coefficients };
+
 /* 2^f * VF_EXP2_UNIT for |f| <= 1/2, given the coefficients.  No loop: unrolled by gcc 12, softmax_row takes 1.02 times as long
  * (AVX2, llvm-mca). */
 INLINE vf exp2_fraction(const float *coefficients, vf f) {

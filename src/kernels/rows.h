@@ -1,4 +1,4 @@
-/* Passes over rows: scaling queries, finishing outputs and attention weights, row softmax.  Contracts in src/kernels.h. */
+/* Passes over rows: scaling queries, finishing outputs and attention weights.  Contracts in src/kernels.h. */
 #ifndef HEED_KERNELS_ROWS_H
 #define HEED_KERNELS_ROWS_H
 
@@ -76,93 +76,6 @@ static void weights_row(float *w, int64_t n, float max, float sum) {
         return;
     const vf base = v_set1(max), reciprocal = v_set1(1.0f / sum);
     EACH_VECTOR(i, n, v_store_n(w + i, v_mul(v_exp2(v_sub(v_load_n(w + i, LEFT), base)), reciprocal), LEFT));
-}
-
-/* The larger the input the larger the weight, or the smaller if the factor is negative: of such a row, the opposite is taken. */
-INLINE vf softmax_load(const float *x, int64_t n, const bool negative) {
-    return negative ? v_mul(v_load_n(x, n), v_set1(-1.0f)) : v_load_n(x, n);
-}
-
-INLINE float softmax_max(const float *x, int64_t n, const bool negative) {
-    vf max[4];
-    int64_t i = 0;
-    UNROLL for (int v = 0; v < 4; v++) max[v] = v_set1(-INFINITY);
-    for (; i + 4 * VF_LANES <= n; i += 4 * VF_LANES)
-        UNROLL for (int v = 0; v < 4; v++) max[v] = v_max(softmax_load(x + i + v * VF_LANES, VF_LANES, negative), max[v]);
-    for (; i < n; i += VF_LANES)
-        max[0] = v_max(v_keep_first(softmax_load(x + i, n - i, negative), n - i, v_set1(-INFINITY)), max[0]);
-    return v_hmax(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
-}
-
-struct softmax_scale {
-    vf max, factor;
-};
-
-/* y[i] = exp2((x[i] - max) * factor) for n elements, one vector's worth or fewer; added to sum. */
-INLINE void softmax_vector(const float *x, int64_t n, const bool negative, struct softmax_scale scale, float *y, vf *sum) {
-    vf p = v_exp2(v_mul(v_sub(softmax_load(x, n, negative), scale.max), scale.factor));
-    if (n < VF_LANES)
-        p = v_keep_first(p, n, v_zero());
-    v_store_n(y, p, n);
-    *sum = v_add(*sum, p);
-}
-
-/* The sum of all exp2((x[i] - max) * factor), which y receives: 16 lane sums per HEED_CHUNK elements, added to 16 totals, so that
- * the error of a sum grows with n / 256 and not with n / 16. */
-INLINE float softmax_exp_sum(const float *x, const float *next, int64_t n, const bool negative, struct softmax_scale scale,
-                             float *y) {
-    enum { TURN = EXP_TIMES * HEED_SUM_LANES };
-    vf total[SUM_VECTORS];
-    sum16_zero(total);
-    for (int64_t chunk = 0; chunk < n; chunk += HEED_CHUNK) {
-        const int64_t end = n - chunk < HEED_CHUNK ? n : chunk + HEED_CHUNK;
-        vf sum[SUM_VECTORS];
-        sum16_zero(sum);
-        int64_t i = chunk;
-        NO_UNROLL for (; i + TURN <= end; i += TURN) {
-            UNROLL for (int v = 0; v < TURN; v += HEED_LINE) __builtin_prefetch(next + i + v, 0, 3);
-            UNROLL for (int v = 0; v < TURN / VF_LANES; v++)
-                softmax_vector(x + i + v * VF_LANES, VF_LANES, negative, scale, y + i + v * VF_LANES, &sum[v % SUM_VECTORS]);
-        }
-        NO_UNROLL for (; i < end; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < SUM_VECTORS; v++) if (i + v * VF_LANES < end)
-            softmax_vector(x + i + v * VF_LANES, end - i - v * VF_LANES, negative, scale, y + i + v * VF_LANES, &sum[v]);
-        UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
-    }
-    return sum16_fold(total);
-}
-
-/* The sum of what y receives.  A row of -inf, with a maximum of 0 in its place, becomes weights and a sum of 0. */
-INLINE float softmax_exps(const float *x, const float *next, int64_t n, const bool negative, float factor, float *y) {
-    const float max = softmax_max(x, n, negative);
-    const struct softmax_scale scale = {v_set1(max == -INFINITY ? 0.0f : max), v_set1(factor)};
-    return softmax_exp_sum(x, next, n, negative, scale, y);
-}
-
-INLINE void softmax_multiply(const float *p, int64_t n, vf factor, float *y) {
-    EACH_VECTOR(i, n, v_store_n(y + i, v_mul(v_load_n(p + i, LEFT), factor), LEFT));
-}
-
-/* Past the caches, from where y is aligned on. */
-INLINE void softmax_stream(const float *p, int64_t n, vf factor, float *y) {
-    const int64_t before = (int64_t)(-(uintptr_t)y / sizeof *y % VF_LANES), head = n < before ? n : before;
-    softmax_multiply(p, head, factor, y);
-    int64_t i = head;
-    NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_stream(y + i, v_mul(v_load(p + i), factor));
-    softmax_multiply(p + i, n - i, factor, y + i);
-    v_stream_end();
-}
-
-static void softmax_row(const float *x, const float *next, int64_t n, float factor, float *y, bool stream) {
-    float exps[HEED_STREAMED_ROW];
-    float *p = stream ? exps : y;
-    const float sum = factor < 0.0f ? softmax_exps(x, next, n, true, -factor, p) : softmax_exps(x, next, n, false, factor, p);
-    if (fill_without_sum(y, n, sum))
-        return;
-    const vf reciprocal = v_set1(1.0f / sum);
-    if (stream)
-        softmax_stream(p, n, reciprocal, y);
-    else
-        softmax_multiply(p, n, reciprocal, y);
 }
 
 #endif

@@ -53,6 +53,7 @@
 #include "kernels/dot_weigh.h"
 #include "kernels/score_rows.h"
 #include "kernels/rows.h"
+#include "kernels/softmax_rows.h"
 #include "kernels/rope.h"
 #include "kernels/max_size.h"
 #include "kernels/i8_row.h"
@@ -94,7 +95,7 @@ static const struct heed_i8_kernels i8_kernels = {
         .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row, .hide_row = hide_row,      \
         .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows, .round_rows = round_rows,    \
         .store_row = store_row, .scale_rows = scale_rows, .finish_rows = finish_rows, .weights_row = weights_row,                  \
-        .softmax_row = softmax_row, .add_scaled = add_scaled, .norm_row = norm_row, .activation_row = activation_row,              \
+        .softmax_rows = softmax_rows, .add_scaled = add_scaled, .norm_row = norm_row, .activation_row = activation_row,            \
         .rope = rope, .divide_row = divide_row, .max_size = max_size, .exp2 = exp2_array, .log = log_sleef,                        \
     }
 

@@ -1,0 +1,312 @@
+/* Rows of heed_softmax.  Contract in src/kernels.h.
+ *
+ * Exponentials of a chunk are relative to its own maximum, so that a row is read once.  They wait in a buffer for the sum of their
+ * row, and become results beside the exponentials of the next row, which take their places: stores past the caches wait for
+ * memory, exponentials for one another. */
+#ifndef HEED_KERNELS_SOFTMAX_ROWS_H
+#define HEED_KERNELS_SOFTMAX_ROWS_H
+
+enum {
+    SOFTMAX_ABREAST = VF_LANES >= 8 ? 4 : 1, /* vectors */
+    SOFTMAX_STEP = SOFTMAX_ABREAST * VF_LANES,
+    SOFTMAX_TURN = EXP_TIMES * HEED_SUM_LANES,
+    SOFTMAX_AHEAD = 1024 /* floats that are fetched before they are read */
+};
+
+/* A row whose exponentials are in p, and whose first `stored` results are in y.  Of chunks: the maximum, then what exponentials are
+ * multiplied by; the sum. */
+struct softmax_row {
+    float *p, *y;
+    int64_t n, stored, chunk;
+    float factors[HEED_SOFTMAX_CHUNKS], sums[HEED_SOFTMAX_CHUNKS];
+};
+
+/* Exponentials are exp2((x - max) * factor); of a negative factor, max is the smallest x. */
+struct softmax_scale {
+    vf max, factor;
+};
+
+INLINE vf softmax_load(const float *x, int64_t n, const bool negative) {
+    return negative ? v_mul(v_load_n(x, n), v_set1(-1.0f)) : v_load_n(x, n);
+}
+
+INLINE float softmax_max_of(const float *x, int64_t n, const bool negative) {
+    vf max[4];
+    int64_t i = 0;
+    UNROLL for (int v = 0; v < 4; v++) max[v] = v_set1(-INFINITY);
+    for (; i + 4 * VF_LANES <= n; i += 4 * VF_LANES)
+        UNROLL for (int v = 0; v < 4; v++) max[v] = v_max(softmax_load(x + i + v * VF_LANES, VF_LANES, negative), max[v]);
+    for (; i < n; i += VF_LANES)
+        max[0] = v_max(v_keep_first(softmax_load(x + i, n - i, negative), n - i, v_set1(-INFINITY)), max[0]);
+    return v_hmax(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
+}
+
+/* Of the opposites if the factor is negative: then the smaller the input, the larger the weight. */
+INLINE float softmax_max(const float *x, int64_t n, float factor) {
+    return factor < 0.0f ? softmax_max_of(x, n, true) : softmax_max_of(x, n, false);
+}
+
+/* Where all inputs are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
+INLINE struct softmax_scale softmax_scale_of(float max, float factor) {
+    const float base = max == -INFINITY ? 0.0f : max;
+    return (struct softmax_scale){v_set1(factor < 0.0f ? -base : base), v_set1(factor)};
+}
+
+INLINE vf softmax_argument(vf x, struct softmax_scale scale) { return v_mul(v_sub(x, scale.max), scale.factor); }
+
+/* Of SOFTMAX_ABREAST vectors, step by step side by side: those that wait for their next step take places from those that could
+ * begin (Zen 4 has 64 of them, an exponential 16 steps). */
+INLINE void softmax_exp2(vf x[SOFTMAX_ABREAST]) {
+    vf f[SOFTMAX_ABREAST], power[SOFTMAX_ABREAST], r[SOFTMAX_ABREAST];
+    const float *coefficients = exp2_coefficients;
+    if (FEW_REGISTERS)
+        __asm__ volatile("" : "+r"(coefficients)); /* as in v_exp2_lean */
+    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) f[i] = v_exp2_split(x[i], &power[i]);
+    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) r[i] = v_set1(coefficients[0]);
+    UNROLL for (int k = 1; k < EXP2_COEFFICIENTS; k++) UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) r[i] =
+        v_fma(r[i], f[i], v_set1(coefficients[k]));
+    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) x[i] = v_exp2_scale(r[i], power[i], x[i]);
+}
+
+/* Exponentials of the vectors from v on, added to their lanes of sum. */
+INLINE void softmax_step(const float *x, int v, struct softmax_scale scale, vf p[SOFTMAX_ABREAST], vf sum[SUM_VECTORS]) {
+    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) p[i] = softmax_argument(v_load(x + v + i * VF_LANES), scale);
+    softmax_exp2(p);
+    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) {
+        vf *lanes = &sum[(v / VF_LANES + i) % SUM_VECTORS];
+        *lanes = v_add(*lanes, p[i]);
+    }
+}
+
+INLINE void softmax_exps(const float *x, int64_t n, struct softmax_scale scale, float *p, vf sum[SUM_VECTORS]) {
+    int64_t i = 0;
+    NO_UNROLL for (; i + SOFTMAX_TURN <= n; i += SOFTMAX_TURN) UNROLL for (int v = 0; v < SOFTMAX_TURN; v += SOFTMAX_STEP) {
+        vf e[SOFTMAX_ABREAST];
+        softmax_step(x + i, v, scale, e, sum);
+        UNROLL for (int j = 0; j < SOFTMAX_ABREAST; j++) v_store(p + i + v + j * VF_LANES, e[j]);
+    }
+    NO_UNROLL for (; i < n; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < HEED_SUM_LANES; v += VF_LANES) {
+        const int64_t left = n - i - v;
+        if (left > 0) {
+            const vf e = v_keep_first(v_exp2(softmax_argument(v_load_n(x + i + v, left), scale)), left, v_zero());
+            v_store_n(p + i + v, e, left);
+            sum[v / VF_LANES] = v_add(sum[v / VF_LANES], e);
+        }
+    }
+}
+
+INLINE void softmax_multiply(const float *p, int64_t n, vf factor, float *y) {
+    EACH_VECTOR(i, n, v_store_n(y + i, v_mul(v_load_n(p + i, LEFT), factor), LEFT));
+}
+
+/* Floats before the next line of the caches. */
+INLINE int64_t softmax_head(const float *y) { return (int64_t)(-(uintptr_t)y / sizeof *y % HEED_LINE); }
+
+/* Past the caches, in whole lines. */
+INLINE void softmax_stream(const float *p, int64_t n, vf factor, float *y) {
+    const int64_t head = min_i64(n, softmax_head(y));
+    softmax_multiply(p, head, factor, y);
+    int64_t i = head;
+    NO_UNROLL for (; i + VF_LANES <= n; i += VF_LANES) v_stream(y + i, v_mul(v_load(p + i), factor));
+    softmax_multiply(p + i, n - i, factor, y + i);
+}
+
+/* Results before `end`. */
+NOINLINE void softmax_store(struct softmax_row *row, int64_t end, bool stream) {
+    end = min_i64(end, row->n);
+    while (row->stored < end) {
+        const int64_t at = row->stored, chunk = at / row->chunk, n = min_i64(end, (chunk + 1) * row->chunk) - at;
+        const vf factor = v_set1(row->factors[chunk]);
+        if (stream)
+            softmax_stream(row->p + at, n, factor, row->y + at);
+        else
+            softmax_multiply(row->p + at, n, factor, row->y + at);
+        row->stored += n;
+    }
+}
+
+/* Exponentials of at most HEED_CHUNK elements, whose lane sums are added to total. */
+INLINE void softmax_piece(const float *x, int64_t n, struct softmax_scale scale, float *p, vf total[SUM_VECTORS]) {
+    vf sum[SUM_VECTORS];
+    sum16_zero(sum);
+    softmax_exps(x, n, scale, p, sum);
+    UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
+}
+
+/* Results of the row before: by what its exponentials of a chunk are multiplied, and the last ones of the chunk's last turn, some
+ * of which are the next chunk's where lines of y are not those of p. */
+struct softmax_before {
+    vf factor;
+    int64_t head;
+    float last[2][HEED_SUM_LANES] __attribute__((aligned(64)));
+};
+
+INLINE void softmax_before_begin(const struct softmax_row *row, int64_t chunk, int64_t head, struct softmax_before *before) {
+    before->factor = v_set1(row->factors[chunk]);
+    before->head = head;
+    UNROLL for (int v = 0; v < HEED_SUM_LANES; v += VF_LANES) {
+        v_store(before->last[0] + v, before->factor);
+        v_store(before->last[1] + v, before->factor);
+        if (head > 0)
+            v_store(before->last[1] + v, v_keep_first(before->factor, HEED_SUM_LANES - head - v, v_set1(row->factors[chunk + 1])));
+    }
+}
+
+/* Exponentials of x[i...end) turn by turn, each beside as many results of the row before; where that ends.  Of x is fetched what
+ * lies `ahead` floats further on. */
+INLINE int64_t softmax_beside(const bool stream, const float *x, int64_t i, int64_t end, int64_t ahead, struct softmax_scale scale,
+                              const struct softmax_before *before, float *p, float *y, vf sum[SUM_VECTORS]) {
+    enum { LAST = SOFTMAX_TURN - HEED_SUM_LANES };
+    const int64_t head = stream ? before->head : 0;
+    NO_UNROLL for (; i + SOFTMAX_TURN <= end; i += SOFTMAX_TURN) {
+        const float *last = before->last[(i + SOFTMAX_TURN) % HEED_SOFTMAX_CHUNK == 0];
+        if (stream)
+            UNROLL for (int v = 0; v < SOFTMAX_TURN; v += HEED_LINE) __builtin_prefetch(x + i + ahead + v, 0, 3);
+        UNROLL for (int v = 0; v < SOFTMAX_TURN; v += SOFTMAX_STEP) {
+            vf e[SOFTMAX_ABREAST], result[SOFTMAX_ABREAST];
+            UNROLL for (int j = 0, at = v; j < SOFTMAX_ABREAST; j++, at += VF_LANES) result[j] =
+                v_mul(v_load(p + i + head + at), stream && at >= LAST ? v_load(last + at - LAST) : before->factor);
+            softmax_step(x + i, v, scale, e, sum);
+            UNROLL for (int j = 0, at = v; j < SOFTMAX_ABREAST; j++, at += VF_LANES) {
+                v_store(p + i + at, e[j]);
+                if (stream)
+                    v_stream(y + i + head + at, result[j]);
+                else
+                    v_store(y + i + head + at, result[j]);
+            }
+        }
+    }
+    return i;
+}
+
+/* Of a row of x; left: floats that are read after these. */
+struct softmax_chunk {
+    const float *x;
+    int64_t begin, end, left;
+    float max, factor;
+};
+
+/* The sum of the exponentials of a chunk: of 16 lane sums, begun anew every HEED_CHUNK elements, so that its error grows with n /
+ * HEED_CHUNK and not with n / 16.  What they take the place of becomes results before. */
+INLINE float softmax_chunk(const bool stream, const struct softmax_chunk *chunk, struct softmax_row *row, float *p) {
+    const struct softmax_scale scale = softmax_scale_of(chunk->max, chunk->factor);
+    const int64_t head = row->stored - chunk->begin, ahead = min_i64(SOFTMAX_AHEAD, chunk->left);
+    const int64_t turns_end = row->p == p && head >= 0 && head < HEED_LINE ? min_i64(chunk->end, row->n - head) : 0;
+    struct softmax_before before = {.factor = v_zero()};
+    if (turns_end > 0)
+        softmax_before_begin(row, chunk->begin / HEED_SOFTMAX_CHUNK, head, &before);
+    vf total[SUM_VECTORS];
+    sum16_zero(total);
+    for (int64_t i = chunk->begin; i < chunk->end;) {
+        const int64_t end = min_i64(chunk->end, i + HEED_CHUNK), beside_end = min_i64(end, turns_end);
+        vf sum[SUM_VECTORS];
+        sum16_zero(sum);
+        if (i < beside_end) {
+            i = softmax_beside(stream, chunk->x, i, beside_end, ahead, scale, &before, p, row->y, sum);
+            row->stored = i + head;
+        }
+        if (i < end) {
+            softmax_store(row, end, stream);
+            softmax_exps(chunk->x + i, end - i, scale, p + i, sum);
+            i = end;
+        }
+        UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
+    }
+    return sum16_fold(total);
+}
+NOINLINE float softmax_chunk_stored(const struct softmax_chunk *chunk, struct softmax_row *before, float *p) {
+    return softmax_chunk(false, chunk, before, p);
+}
+NOINLINE float softmax_chunk_streamed(const struct softmax_chunk *chunk, struct softmax_row *before, float *p) {
+    return softmax_chunk(true, chunk, before, p);
+}
+
+/* Factors of chunks from their maxima, but for what all have in common. */
+INLINE void softmax_factors(float *factors, int64_t chunks, float max, float factor) {
+    const struct softmax_scale scale = softmax_scale_of(max, fabsf(factor));
+    EACH_VECTOR(c, chunks, v_store_n(factors + c, v_exp2(softmax_argument(v_load_n(factors + c, LEFT), scale)), LEFT));
+}
+
+/* A NaN weight makes the sum NaN, so the sum alone tells whether a row needs the one NaN. */
+INLINE void softmax_sum(struct softmax_row *row) {
+    const int64_t chunks = ceil_div(row->n, row->chunk);
+    float sum = 0.0f;
+    for (int64_t c = 0; c < chunks; c++)
+        sum = __builtin_fmaf(row->sums[c], row->factors[c], sum);
+    row->stored = fill_without_sum(row->y, row->n, sum) ? row->n : 0;
+    softmax_multiply(row->factors, chunks, v_set1(1.0f / sum), row->factors);
+}
+
+/* Of a row by itself. */
+INLINE int64_t softmax_chunk_of(int64_t n) {
+    int64_t chunk = HEED_SOFTMAX_CHUNK;
+    while (n > HEED_SOFTMAX_CHUNKS * chunk)
+        chunk *= 2;
+    return chunk;
+}
+
+/* Exponentials of a row, of which n, chunk, p and y are given; `before` has results that are not yet stored.  left: floats that are
+ * read from x on.  Factors are made before the exponentials of the last chunk, beside which they cost little. */
+INLINE void softmax_row(const struct heed_softmax_rows *rows, const float *x, int64_t left, struct softmax_row *before,
+                        struct softmax_row *row) {
+    struct softmax_chunk chunk = {.x = x, .factor = rows->factor};
+    float most = -INFINITY;
+    for (int64_t c = 0; chunk.begin < row->n; c++, chunk.begin = chunk.end) {
+        chunk.end = min_i64(row->n, chunk.begin + row->chunk);
+        chunk.left = left - chunk.end;
+        chunk.max = row->factors[c] = softmax_max(x + chunk.begin, chunk.end - chunk.begin, rows->factor);
+        most = chunk.max > most ? chunk.max : most;
+        if (chunk.end == row->n)
+            softmax_factors(row->factors, c + 1, most, rows->factor);
+        row->sums[c] = rows->stream ? softmax_chunk_streamed(&chunk, before, row->p) : softmax_chunk_stored(&chunk, before, row->p);
+    }
+    softmax_store(before, before->n, rows->stream);
+    softmax_sum(row);
+}
+
+static void softmax_rows_beside(const struct heed_softmax_rows *rows) {
+    float exps[HEED_STREAMED_ROW] __attribute__((aligned(64)));
+    struct softmax_row two[2];
+    two[1].n = two[1].stored = 0;
+    for (int64_t i = 0; i < rows->rows; i++) {
+        struct softmax_row *row = &two[i % 2], *before = &two[(i + 1) % 2];
+        row->n = rows->lengths ? rows->lengths[i] : rows->columns;
+        row->chunk = softmax_chunk_of(row->n);
+        row->y = rows->y + i * rows->ldy;
+        row->p = rows->columns > HEED_STREAMED_ROW ? row->y : exps;
+        if (rows->stream && before->n > 0)
+            softmax_store(before, softmax_head(before->y), false);
+        softmax_row(rows, rows->x + i * rows->ldx, (rows->rows - 1 - i) * rows->ldx + rows->columns, before, row);
+        fill(row->y + row->n, rows->columns - row->n, 0.0f);
+    }
+    softmax_store(&two[(rows->rows + 1) % 2], INT64_MAX, rows->stream);
+    v_stream_end();
+}
+
+/* Of one chunk, made where its results will be. */
+INLINE void softmax_short_row(const float *x, int64_t n, float factor, float *y) {
+    const struct softmax_scale scale = softmax_scale_of(softmax_max(x, n, factor), factor);
+    vf total[SUM_VECTORS];
+    sum16_zero(total);
+    for (int64_t i = 0; i < n; i += HEED_CHUNK)
+        softmax_piece(x + i, min_i64(n - i, HEED_CHUNK), scale, y + i, total);
+    const float sum = sum16_fold(total);
+    if (!fill_without_sum(y, n, sum))
+        softmax_multiply(y, n, v_set1(1.0f / sum), y);
+}
+
+/* Short rows would wait for the sum of the one before (128 x 64 takes twice as long so, Zen 4). */
+static void softmax_rows(const struct heed_softmax_rows *rows) {
+    if (rows->stream || rows->columns > HEED_SOFTMAX_CHUNK) {
+        softmax_rows_beside(rows);
+        return;
+    }
+    for (int64_t i = 0; i < rows->rows; i++) {
+        const int64_t n = rows->lengths ? rows->lengths[i] : rows->columns;
+        float *y = rows->y + i * rows->ldy;
+        softmax_short_row(rows->x + i * rows->ldx, n, rows->factor, y);
+        fill(y + n, rows->columns - n, 0.0f);
+    }
+}
+
+#endif
