@@ -15,10 +15,8 @@ static const float exp2_coefficients[] = {VF_EXP2_UNIT * 0x1.41fbbap-13f,
                                           VF_EXP2_UNIT * 0x1.62e430p-1f,
                                           VF_EXP2_UNIT};
 
-enum { EXP2_COEFFICIENTS = sizeof exp2_coefficients / sizeof *exp2_coefficients };
-
-/* 2^f * VF_EXP2_UNIT for |f| <= 1/2, given the coefficients.  No loop: unrolled by gcc 12, softmax_row takes 1.02 times as long
- * (AVX2, llvm-mca). */
+/* 2^f * VF_EXP2_UNIT for |f| <= 1/2, given the coefficients.  No loop: unrolled by gcc 12, its exponentials take 1.02 times as
+ * long (AVX2, llvm-mca). */
 INLINE vf exp2_fraction(const float *coefficients, vf f) {
     vf r = v_set1(coefficients[0]);
     r = v_fma(r, f, v_set1(coefficients[1]));
@@ -49,6 +47,22 @@ INLINE vf v_exp2_lean(const bool flush, vf x) {
     vf power;
     const vf f = v_exp2_split(x, &power), r = exp2_fraction(coefficients, f);
     return flush ? v_exp2_scale_flush(r, power, x) : v_exp2_scale(r, power, x);
+}
+
+enum { EXP2_COEFFICIENTS = sizeof exp2_coefficients / sizeof *exp2_coefficients, EXP_ABREAST = VF_LANES > 1 ? 4 : 1 };
+
+/* v_exp2 of EXP_ABREAST vectors, step by step side by side: those that wait for their next step take places from those
+ * that could begin (Zen 4 has 64 of them, an exponential 16 steps).  lean: as above. */
+INLINE void v_exp2_abreast(const bool lean, vf x[EXP_ABREAST]) {
+    vf f[EXP_ABREAST], power[EXP_ABREAST], r[EXP_ABREAST];
+    const float *coefficients = exp2_coefficients;
+    if (lean)
+        __asm__ volatile("" : "+r"(coefficients));
+    UNROLL for (int i = 0; i < EXP_ABREAST; i++) f[i] = v_exp2_split(x[i], &power[i]);
+    UNROLL for (int i = 0; i < EXP_ABREAST; i++) r[i] = v_set1(coefficients[0]);
+    UNROLL for (int k = 1; k < EXP2_COEFFICIENTS; k++) UNROLL for (int i = 0; i < EXP_ABREAST; i++) r[i] =
+        v_fma(r[i], f[i], v_set1(coefficients[k]));
+    UNROLL for (int i = 0; i < EXP_ABREAST; i++) x[i] = v_exp2_scale(r[i], power[i], x[i]);
 }
 
 /* Times 16 exponentials in one turn of a loop: with one, a chunk's row of 256 takes 5 cycles longer (AVX-512); where 16 are four

@@ -7,8 +7,7 @@
 #define HEED_KERNELS_SOFTMAX_ROWS_H
 
 enum {
-    SOFTMAX_ABREAST = VF_LANES >= 8 ? 4 : 1, /* vectors */
-    SOFTMAX_STEP = SOFTMAX_ABREAST * VF_LANES,
+    SOFTMAX_STEP = EXP_ABREAST * VF_LANES,
     SOFTMAX_TURN = EXP_TIMES * HEED_SUM_LANES,
     SOFTMAX_AHEAD = 1024 /* floats that are fetched before they are read */
 };
@@ -54,25 +53,11 @@ INLINE struct softmax_scale softmax_scale_of(float max, float factor) {
 
 INLINE vf softmax_argument(vf x, struct softmax_scale scale) { return v_mul(v_sub(x, scale.max), scale.factor); }
 
-/* Of SOFTMAX_ABREAST vectors, step by step side by side: those that wait for their next step take places from those that could
- * begin (Zen 4 has 64 of them, an exponential 16 steps). */
-INLINE void softmax_exp2(vf x[SOFTMAX_ABREAST]) {
-    vf f[SOFTMAX_ABREAST], power[SOFTMAX_ABREAST], r[SOFTMAX_ABREAST];
-    const float *coefficients = exp2_coefficients;
-    if (FEW_REGISTERS)
-        __asm__ volatile("" : "+r"(coefficients)); /* as in v_exp2_lean */
-    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) f[i] = v_exp2_split(x[i], &power[i]);
-    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) r[i] = v_set1(coefficients[0]);
-    UNROLL for (int k = 1; k < EXP2_COEFFICIENTS; k++) UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) r[i] =
-        v_fma(r[i], f[i], v_set1(coefficients[k]));
-    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) x[i] = v_exp2_scale(r[i], power[i], x[i]);
-}
-
 /* Exponentials of the vectors from v on, added to their lanes of sum. */
-INLINE void softmax_step(const float *x, int v, struct softmax_scale scale, vf p[SOFTMAX_ABREAST], vf sum[SUM_VECTORS]) {
-    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) p[i] = softmax_argument(v_load(x + v + i * VF_LANES), scale);
-    softmax_exp2(p);
-    UNROLL for (int i = 0; i < SOFTMAX_ABREAST; i++) {
+INLINE void softmax_step(const float *x, int v, struct softmax_scale scale, vf p[EXP_ABREAST], vf sum[SUM_VECTORS]) {
+    UNROLL for (int i = 0; i < EXP_ABREAST; i++) p[i] = softmax_argument(v_load(x + v + i * VF_LANES), scale);
+    v_exp2_abreast(FEW_REGISTERS, p);
+    UNROLL for (int i = 0; i < EXP_ABREAST; i++) {
         vf *lanes = &sum[(v / VF_LANES + i) % SUM_VECTORS];
         *lanes = v_add(*lanes, p[i]);
     }
@@ -81,9 +66,9 @@ INLINE void softmax_step(const float *x, int v, struct softmax_scale scale, vf p
 INLINE void softmax_exps(const float *x, int64_t n, struct softmax_scale scale, float *p, vf sum[SUM_VECTORS]) {
     int64_t i = 0;
     NO_UNROLL for (; i + SOFTMAX_TURN <= n; i += SOFTMAX_TURN) UNROLL for (int v = 0; v < SOFTMAX_TURN; v += SOFTMAX_STEP) {
-        vf e[SOFTMAX_ABREAST];
+        vf e[EXP_ABREAST];
         softmax_step(x + i, v, scale, e, sum);
-        UNROLL for (int j = 0; j < SOFTMAX_ABREAST; j++) v_store(p + i + v + j * VF_LANES, e[j]);
+        UNROLL for (int j = 0; j < EXP_ABREAST; j++) v_store(p + i + v + j * VF_LANES, e[j]);
     }
     NO_UNROLL for (; i < n; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < HEED_SUM_LANES; v += VF_LANES) {
         const int64_t left = n - i - v;
@@ -163,11 +148,11 @@ INLINE int64_t softmax_beside(const bool stream, const float *x, int64_t i, int6
         if (stream)
             UNROLL for (int v = 0; v < SOFTMAX_TURN; v += HEED_LINE) __builtin_prefetch(x + i + ahead + v, 0, 3);
         UNROLL for (int v = 0; v < SOFTMAX_TURN; v += SOFTMAX_STEP) {
-            vf e[SOFTMAX_ABREAST], result[SOFTMAX_ABREAST];
-            UNROLL for (int j = 0, at = v; j < SOFTMAX_ABREAST; j++, at += VF_LANES) result[j] =
+            vf e[EXP_ABREAST], result[EXP_ABREAST];
+            UNROLL for (int j = 0, at = v; j < EXP_ABREAST; j++, at += VF_LANES) result[j] =
                 v_mul(v_load(p + i + head + at), stream && at >= LAST ? v_load(last + at - LAST) : before->factor);
             softmax_step(x + i, v, scale, e, sum);
-            UNROLL for (int j = 0, at = v; j < SOFTMAX_ABREAST; j++, at += VF_LANES) {
+            UNROLL for (int j = 0, at = v; j < EXP_ABREAST; j++, at += VF_LANES) {
                 v_store(p + i + at, e[j]);
                 if (stream)
                     v_stream(y + i + head + at, result[j]);
