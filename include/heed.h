@@ -613,6 +613,11 @@ struct heed_linear {
 enum heed_status heed_linear(const struct heed_linear *linear, const struct heed_exec *exec);
 /* As heed_gemm_workspace_bytes. */
 int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const struct heed_exec *exec);
+/* Layers that do not wait for one another, in one call, each to the bits that heed_linear gives it: the experts of a mixture, each
+ * with the rows that it was given; queries, keys and values of weights that lie apart.  Workers draw pieces of all of them, where
+ * one call after another would wait for the last worker of each.  An output must not be where another layer reads or writes. */
+enum heed_status heed_linear_group(const struct heed_linear *linears, int64_t count, const struct heed_exec *exec);
+int64_t heed_linear_group_workspace_bytes(const struct heed_linear *linears, int64_t count, const struct heed_exec *exec);
 
 /* heed_rms_norm of each head of queries, and of keys (Qwen 3, Gemma 3). */
 struct heed_head_norm {

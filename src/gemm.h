@@ -30,6 +30,9 @@ struct heed_epilogue {
 
 /* Whether a request may be run: sizes, leading dimensions, pointers, overlap. */
 enum heed_status heed_gemm_check(const struct heed_gemm *request, const struct heed_gemm_names *names);
+/* Of a legal request: what it reads of b, and of its scales; empty if it reads none. */
+enum heed_status heed_gemm_b_regions(const struct heed_gemm *checked, const struct heed_gemm_names *names,
+                                     struct heed_region regions[2]);
 /* That nothing which a legal request reads of b and its scales is in an output of somebody else. */
 enum heed_status heed_gemm_check_b_apart(const struct heed_gemm *checked, const struct heed_gemm_names *names,
                                          const struct heed_region *output);

@@ -130,15 +130,23 @@ enum heed_status heed_gemm_check(const struct heed_gemm *request, const struct h
     return heed_region_check_apart(&c, &b);
 }
 
-enum heed_status heed_gemm_check_b_apart(const struct heed_gemm *checked, const struct heed_gemm_names *names,
-                                         const struct heed_region *output) {
-    struct heed_region b, scales;
+enum heed_status heed_gemm_b_regions(const struct heed_gemm *checked, const struct heed_gemm_names *names,
+                                     struct heed_region regions[2]) {
+    regions[0] = regions[1] = region_of(names->b, NULL, HEED_F32, 0, 0, 0);
+    regions[0].span = regions[1].span = 0;
     if (checked->m == 0 || checked->n == 0 || !heed_gemm_reads_ab(checked))
         return HEED_OK;
-    if ((checked->packed_b ? check_packed(checked, names, checked->packed_b, &b) : check_b(checked, names, &b)) ||
-        check_scales(checked, names, &scales) || heed_region_check_apart(output, &scales))
+    const enum heed_status status =
+        checked->packed_b ? check_packed(checked, names, checked->packed_b, &regions[0]) : check_b(checked, names, &regions[0]);
+    return status ? status : check_scales(checked, names, &regions[1]);
+}
+
+enum heed_status heed_gemm_check_b_apart(const struct heed_gemm *checked, const struct heed_gemm_names *names,
+                                         const struct heed_region *output) {
+    struct heed_region b[2];
+    if (heed_gemm_b_regions(checked, names, b) || heed_region_check_apart(output, &b[1]))
         return HEED_INVALID_ARGUMENT;
-    return heed_region_check_apart(output, &b);
+    return heed_region_check_apart(output, &b[0]);
 }
 
 struct heed_gemm heed_gemm_safe(const struct heed_gemm *request) {

@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "error.h"
-#include "gemm.h"
+#include "linear.h"
 #include "region.h"
 
 static const struct heed_gemm_names names = {.request = "linear",
@@ -53,7 +53,7 @@ static int64_t ld_of(const struct heed_linear *r, int64_t token_stride, int64_t 
     return r->rows == 1 && token_stride == 0 ? columns : token_stride;
 }
 
-static struct heed_gemm product_of(const struct heed_linear *r) {
+struct heed_gemm heed_linear_product(const struct heed_linear *r) {
     struct heed_gemm product = product_with(&r->weights);
     product.m = r->rows;
     product.compute = r->compute;
@@ -99,36 +99,52 @@ static enum heed_status check_epilogue(const struct heed_linear *r) {
     return check_view("residual", r, &r->residual, &output);
 }
 
-static enum heed_status check(const struct heed_linear *r, struct heed_gemm *product) {
+enum heed_status heed_linear_check(const struct heed_linear *r, struct heed_gemm *product) {
     if (!r)
         return heed_fail(HEED_INVALID_ARGUMENT, "linear is NULL");
-    *product = product_of(r);
+    *product = heed_linear_product(r);
     return heed_gemm_check(product, &names) ? HEED_INVALID_ARGUMENT : check_epilogue(r);
 }
 
 enum heed_status heed_linear_check_apart(const struct heed_linear *checked, const struct heed_region *output) {
-    const struct heed_gemm product = product_of(checked);
+    const struct heed_gemm product = heed_linear_product(checked);
     struct heed_region bias = region_of_bias(checked);
     if (heed_region_check(&bias) || heed_region_check_apart(output, &bias))
         return HEED_INVALID_ARGUMENT;
     return heed_gemm_check_b_apart(&product, &names, output);
 }
 
-/* NULL: there is none. */
-static const struct heed_epilogue *epilogue_of(const struct heed_linear *r, struct heed_epilogue *epilogue) {
+const struct heed_epilogue *heed_linear_epilogue(const struct heed_linear *r, struct heed_epilogue *epilogue) {
     *epilogue = (struct heed_epilogue){r->activation, r->weights.bias, r->gate, r->residual};
     const bool any = r->activation != HEED_IDENTITY || r->weights.bias || r->gate.data || r->residual.data;
     return any ? epilogue : NULL;
 }
 
+void heed_linear_regions(const struct heed_linear *r, struct heed_region regions[HEED_LINEAR_REGIONS]) {
+    const int64_t outputs = r->weights.outputs;
+    const struct heed_gemm product = heed_linear_product(r);
+    const struct heed_input *views[] = {&r->input, &r->gate, &r->residual};
+    const char *view_names[] = {"input", "gate", "residual"};
+    regions[HEED_LINEAR_OUTPUT] = region_of("output", r->output.data, r->output.type, r->rows, outputs, r->output.token_stride);
+    for (int i = 0; i < 3; i++)
+        regions[1 + i] = region_of(view_names[i], views[i]->data, views[i]->type, views[i]->data ? r->rows : 0,
+                                   i == 0 ? r->weights.inputs : outputs, views[i]->token_stride);
+    regions[4] = region_of_bias(r);
+    heed_gemm_b_regions(&product, &names, &regions[5]);
+    for (int i = 0; i < HEED_LINEAR_REGIONS; i++)
+        if (heed_region_check(&regions[i]))
+            regions[i].span = 0; /* not of what has been checked */
+}
+
 HEED_API int64_t heed_linear_workspace_bytes(const struct heed_linear *linear, const struct heed_exec *exec) {
     struct heed_gemm product;
     struct heed_epilogue epilogue;
-    return check(linear, &product) ? -1 : heed_gemm_workspace(&product, epilogue_of(linear, &epilogue), exec);
+    return heed_linear_check(linear, &product) ? -1 : heed_gemm_workspace(&product, heed_linear_epilogue(linear, &epilogue), exec);
 }
 
 HEED_API enum heed_status heed_linear(const struct heed_linear *linear, const struct heed_exec *exec) {
     struct heed_gemm product;
     struct heed_epilogue epilogue;
-    return check(linear, &product) ? HEED_INVALID_ARGUMENT : heed_gemm_run(&product, epilogue_of(linear, &epilogue), exec);
+    return heed_linear_check(linear, &product) ? HEED_INVALID_ARGUMENT
+                                               : heed_gemm_run(&product, heed_linear_epilogue(linear, &epilogue), exec);
 }

@@ -170,3 +170,5 @@ enum heed_status heed_region_check_apart(const struct heed_region *output, const
     }
     return heed_fail(HEED_INVALID_ARGUMENT, "%s (at %p) overlaps %s (at %p)", output->name, output->data, other->name, other->data);
 }
+
+uintptr_t heed_region_end(const struct heed_region *region) { return end_of(region, region->span); }

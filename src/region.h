@@ -33,6 +33,8 @@ enum heed_status heed_region_check_rows_apart(const struct heed_region *region);
 /* Nothing of `output` is in `other`.  Exact for tensors apart in memory and for those of equal elements that interleave with
  * a common period (columns of one packed buffer); stranger patterns count as overlap. */
 enum heed_status heed_region_check_apart(const struct heed_region *output, const struct heed_region *other);
+/* Of a checked one: behind its last element. */
+uintptr_t heed_region_end(const struct heed_region *region);
 
 /* value in [least, most], else a message "name is value, must be ..." */
 enum heed_status heed_check_range(const char *name, int64_t value, int64_t least, int64_t most);
