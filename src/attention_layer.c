@@ -275,6 +275,12 @@ static enum heed_status check_output_apart(const struct steps *steps) {
     return check_steps_apart(steps, &output);
 }
 
+/* Products that do not wait for one another; how many. */
+static int64_t projections_of(const struct steps *steps, struct heed_linear projections[2]) {
+    projections[0] = steps->qkv, projections[1] = steps->value;
+    return steps->value.weights.outputs != 0 ? 2 : 1;
+}
+
 /* Bytes of workspace that any step needs, -1 if one of them is not legal. */
 static int64_t check_steps(const struct steps *steps, const struct heed_exec *exec) {
     struct heed_plan plan;
@@ -284,6 +290,11 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
     const int64_t value = steps->value.weights.outputs != 0 ? heed_linear_workspace_bytes(&steps->value, exec) : 0;
     if (value < 0)
         return heed_fail_in("value"), -1;
+    struct heed_linear projections[2];
+    const int64_t count = projections_of(steps, projections),
+                  projecting = count > 1 ? heed_linear_group_workspace_bytes(projections, count, exec) : qkv;
+    if (projecting < 0)
+        return -1;
     if (check_outputs(&steps->attention) || heed_attention_plan(&steps->attention, exec, &plan) || check_starts(&steps->attention))
         return heed_fail_in("attention"), -1;
     if ((steps->query_norm.gain && heed_norm_check(&steps->query_norm)) ||
@@ -300,7 +311,7 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
         return heed_fail_in("out"), -1;
     if (check_output_apart(steps))
         return -1;
-    return max_i64(max_i64(max_i64(qkv, value), out), plan.workspace_bytes);
+    return max_i64(max_i64(projecting, out), plan.workspace_bytes);
 }
 
 static enum heed_status check(const struct heed_attention_layer *layer, const struct heed_exec *exec, struct layout *layout) {
@@ -324,9 +335,9 @@ HEED_API int64_t heed_attention_layer_workspace_bytes(const struct heed_attentio
 }
 
 static enum heed_status run_steps(const struct steps *steps, const struct heed_exec *exec) {
-    enum heed_status status = heed_linear(&steps->qkv, exec);
-    if (status == HEED_OK && steps->value.weights.outputs != 0)
-        status = heed_linear(&steps->value, exec);
+    struct heed_linear projections[2];
+    const int64_t count = projections_of(steps, projections);
+    enum heed_status status = count > 1 ? heed_linear_group(projections, count, exec) : heed_linear(projections, exec);
     if (status == HEED_OK && steps->query_norm.gain)
         status = heed_rms_norm(&steps->query_norm, exec);
     if (status == HEED_OK && steps->key_norm.gain)

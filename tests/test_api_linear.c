@@ -49,6 +49,41 @@ START_TEST(test_api_linear_refuses) {
 }
 END_TEST
 
+/* The second of three is wrong, alone or beside others. */
+static void must_refuse_group(struct heed_linear second, const char *field, const char *value) {
+    struct heed_linear linears[] = {legal_linear(), second, legal_linear()};
+    linears[0].output.data = memory + 120, linears[2].output.data = memory + 140;
+    must_refuse(heed_linear_group(linears, 3, NULL), HEED_INVALID_ARGUMENT, "linears[1]", field, value);
+    ck_assert_int_eq(heed_linear_group_workspace_bytes(linears, 3, NULL), -1);
+}
+
+START_TEST(test_api_linear_group) {
+    prepare();
+    struct heed_linear bad = legal_linear();
+    must_refuse(heed_linear_group(NULL, 1, NULL), HEED_INVALID_ARGUMENT, "linears", "NULL", "count is 1");
+    must_refuse(heed_linear_group(&bad, -2, NULL), HEED_INVALID_ARGUMENT, "count", "-2", "at least 0");
+    ck_assert_int_eq(heed_linear_group(NULL, 0, NULL), HEED_OK);
+    bad.rows = -1;
+    must_refuse_group(bad, "rows", "-1");
+    bad = legal_linear(), bad.weights.data = NULL;
+    must_refuse_group(bad, "weights.data", "NULL");
+    bad = legal_linear(), bad.output.data = memory + 121;
+    must_refuse_group(bad, "output", "overlaps output");
+    bad = legal_linear(), bad.input.data = memory + 150;
+    must_refuse_group(bad, "overlaps input", "linears[2]");
+    bad = legal_linear(), bad.gate.data = memory + 120;
+    must_refuse_group(bad, "overlaps gate", "linears[0]");
+    bad = legal_linear(), bad.weights.bias = memory + 119, bad.output.data = memory + 100;
+    must_refuse_group(bad, "overlaps weights.bias", "linears[0]");
+    bad = legal_linear(), bad.weights.data = memory + 110, bad.output.data = memory + 160;
+    must_refuse_group(bad, "overlaps weights.data", "linears[0]");
+    struct heed_linear columns[] = {legal_linear(), legal_linear()}; /* of one matrix of outputs */
+    columns[0].output.token_stride = columns[1].output.token_stride = 10;
+    columns[1].output.data = memory + 105;
+    ck_assert_msg(heed_linear_group(columns, 2, NULL) == HEED_OK, "%s", heed_error_message());
+}
+END_TEST
+
 START_TEST(test_api_linear_accepts) {
     prepare();
     ACCEPTED(linear, (void)0);
@@ -234,6 +269,7 @@ END_TEST
 void add_linear_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_convert);
     tcase_add_test(tests, test_api_linear_refuses);
+    tcase_add_test(tests, test_api_linear_group);
     tcase_add_test(tests, test_api_linear_accepts);
     tcase_add_test(tests, test_api_pack_weights);
     tcase_add_test(tests, test_api_workspace);

@@ -1,5 +1,6 @@
-/* heed_linear: the bits of heed_gemm with floats as output, heed_activate and rounding, one after another by the scalar kernels;
- * for all types of weights, packed or not, in place or not, in the caller's workspace or not, in guarded memory. */
+/* heed_linear, and several at once: the bits of heed_gemm with floats as output, heed_activate and rounding, one after another by
+ * the scalar kernels; for all types of weights, packed or not, in place or not, in the caller's workspace or not, in guarded
+ * memory. */
 #include "gemm.h"
 #include "harness_attention.h"
 #include "internal.h"
@@ -101,7 +102,9 @@ static void choose_sizes(struct rng *rng, struct heed_linear *r) {
     r->weights.inputs = round_up(edges ? rng_range(rng, 0, 2) : rng_range(rng, 1, few ? 300 : 90), block);
 }
 
-static struct layer new_layer(struct rng *rng) {
+typedef void size_choice(struct rng *rng, struct heed_linear *r);
+
+static struct layer new_layer(struct rng *rng, size_choice *choose) {
     struct layer layer = {.over = (int)rng_range(rng, AT_GATE, AT_OUTPUT)};
     struct heed_linear *r = &layer.request;
     r->compute = rng_range(rng, 0, 1) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_I8);
@@ -109,7 +112,7 @@ static struct layer new_layer(struct rng *rng) {
     r->weights.type = rng_range(rng, 0, 1) ? type_of_factor(rng, r->compute) : (enum heed_type)rng_range(rng, HEED_I8, HEED_Q5_0);
     if (r->compute == HEED_COMPUTE_I8)
         r->weights.type = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q5_0);
-    choose_sizes(rng, r);
+    choose(rng, r);
     make_weights(rng, &layer);
     for (int view = 0; view < VIEWS; view++) {
         layer.type[view] = view == AT_INPUT ? type_of_factor(rng, r->compute) : any_type(rng);
@@ -147,50 +150,112 @@ static void run_in_workspace(const struct heed_linear *r, struct heed_exec exec,
     buffer_free(&workspace);
 }
 
-static void run(const struct layer *layer, struct heed_exec exec, bool packed, struct rng *rng) {
-    struct heed_linear r = layer->request;
-    struct stored_matrix s[VIEWS], panels = {.memory = {0}};
+/* A layer in guarded memory. */
+struct placed {
+    struct heed_linear request;
+    struct stored_matrix s[VIEWS], panels;
+    bool packed;
+};
+
+static struct placed place(const struct layer *layer, const struct heed_exec *exec, bool packed, struct rng *rng) {
+    struct placed placed = {.request = layer->request, .packed = packed};
+    struct heed_linear *r = &placed.request;
+    struct stored_matrix *s = placed.s;
     for (int view = 0; view < VIEWS; view++) {
-        s[view] = stored_matrix_new(rng, layer->type[view], r.rows, columns_of(layer, view));
+        s[view] = stored_matrix_new(rng, layer->type[view], r->rows, columns_of(layer, view));
         if (layer->values[view])
             stored_matrix_put(&s[view], layer->values[view]);
     }
     const struct stored_matrix *to = &s[layer->over];
-    r.input = input_of(&s[AT_INPUT], true);
-    r.gate = input_of(&s[AT_GATE], layer->values[AT_GATE]);
-    r.residual = input_of(&s[AT_RESIDUAL], layer->values[AT_RESIDUAL]);
-    r.output = (struct heed_output){.data = to->data, .token_stride = to->ld, .type = to->type};
+    r->input = input_of(&s[AT_INPUT], true);
+    r->gate = input_of(&s[AT_GATE], layer->values[AT_GATE]);
+    r->residual = input_of(&s[AT_RESIDUAL], layer->values[AT_RESIDUAL]);
+    r->output = (struct heed_output){.data = to->data, .token_stride = to->ld, .type = to->type};
     if (packed) {
-        const enum heed_type unit = r.weights.type == HEED_F32 || r.weights.type == HEED_I8 ? r.weights.type : HEED_F16;
-        panels = stored_matrix_new(rng, unit, 1, heed_packed_bytes(&r.weights) / type_bytes(unit));
-        ck_assert_msg(heed_pack_weights(&r.weights, panels.data, &exec) == HEED_OK, "%s", heed_error_message());
-        r.weights.packed = panels.data;
-        r.weights.data = NULL, r.weights.stride = 0;
+        const enum heed_type unit = r->weights.type == HEED_F32 || r->weights.type == HEED_I8 ? r->weights.type : HEED_F16;
+        placed.panels = stored_matrix_new(rng, unit, 1, heed_packed_bytes(&r->weights) / type_bytes(unit));
+        ck_assert_msg(heed_pack_weights(&r->weights, placed.panels.data, exec) == HEED_OK, "%s", heed_error_message());
+        r->weights.packed = placed.panels.data;
+        r->weights.data = NULL, r->weights.stride = 0;
     }
-    describe("linear", exec.isa, "%lld rows, %lld to %lld, %s x %s to %s%s%s, activation %d%s%s%s, place %d, %d threads",
-             (long long)r.rows, (long long)r.weights.inputs, (long long)r.weights.outputs, type_name(r.input.type),
-             type_name(r.weights.type), type_name(r.output.type), compute_name(r.compute), packed ? ", packed" : "",
-             (int)r.activation, r.weights.bias ? ", bias" : "", r.gate.data ? ", gate" : "", r.residual.data ? ", residual" : "",
-             layer->over, exec.threads);
-    run_in_workspace(&r, exec, rng_range(rng, 0, 1));
+    return placed;
+}
+
+static void must_be_done(const struct layer *layer, struct placed *placed) {
     for (int view = 0; view < VIEWS; view++) {
         const float *values = view == layer->over ? layer->want : layer->values[view];
         if (values)
-            must_hold(&s[view], values);
-        buffer_free(&s[view].memory);
+            must_hold(&placed->s[view], values);
+        buffer_free(&placed->s[view].memory);
     }
-    if (packed)
-        buffer_free(&panels.memory);
+    if (placed->packed)
+        buffer_free(&placed->panels.memory);
+}
+
+static void run(const struct layer *layer, struct heed_exec exec, bool packed, struct rng *rng) {
+    struct placed placed = place(layer, &exec, packed, rng);
+    const struct heed_linear *r = &placed.request;
+    describe("linear", exec.isa, "%lld rows, %lld to %lld, %s x %s to %s%s%s, activation %d%s%s%s, place %d, %d threads",
+             (long long)r->rows, (long long)r->weights.inputs, (long long)r->weights.outputs, type_name(r->input.type),
+             type_name(r->weights.type), type_name(r->output.type), compute_name(r->compute), packed ? ", packed" : "",
+             (int)r->activation, r->weights.bias ? ", bias" : "", r->gate.data ? ", gate" : "",
+             r->residual.data ? ", residual" : "", layer->over, exec.threads);
+    run_in_workspace(r, exec, rng_range(rng, 0, 1));
+    must_be_done(layer, &placed);
 }
 
 START_TEST(test_linear_same_bits) {
     struct rng rng = rng_for("linear", _i);
     for (int64_t repeat = 0; repeat < test_count(200); repeat++) {
-        struct layer layer = new_layer(&rng);
+        struct layer layer = new_layer(&rng, choose_sizes);
         for (int i = 0; heed_kernels_usable(i); i++)
             for (int packed = 0; packed < 2; packed++)
                 run(&layer, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)}, packed, &rng);
         free_layer(&layer);
+    }
+}
+END_TEST
+
+/* Of any kinds at once, among them now and then one that takes all workers. */
+enum { MOST_LAYERS = 9 };
+
+static void run_group(const struct layer *layers, int64_t count, struct heed_exec exec, struct rng *rng) {
+    struct placed placed[MOST_LAYERS];
+    struct heed_linear requests[MOST_LAYERS];
+    for (int64_t i = 0; i < count; i++) {
+        placed[i] = place(&layers[i], &exec, rng_range(rng, 0, 1), rng);
+        requests[i] = placed[i].request;
+    }
+    describe("linear_group", exec.isa, "%lld layers, %d threads", (long long)count, exec.threads);
+    const int64_t bytes = heed_linear_group_workspace_bytes(requests, count, &exec);
+    ck_assert_msg(bytes >= 0, "%s", heed_error_message());
+    struct buffer workspace = buffer_new(bytes / 4, AT_END);
+    if (rng_range(rng, 0, 1))
+        exec.workspace = workspace.data, exec.workspace_bytes = bytes;
+    ck_assert_msg(heed_linear_group(requests, count, &exec) == HEED_OK, "%s", heed_error_message());
+    buffer_free(&workspace);
+    for (int64_t i = 0; i < count; i++)
+        must_be_done(&layers[i], &placed[i]);
+}
+
+static void make_large(struct rng *rng, struct heed_linear *r) {
+    r->rows = rng_range(rng, 150, 250);
+    r->weights.outputs = rng_range(rng, 150, 250);
+    r->weights.inputs = 512;
+}
+
+START_TEST(test_linear_group) {
+    struct rng rng = rng_for("linear group", _i);
+    for (int64_t repeat = 0; repeat < test_count(30); repeat++) {
+        struct layer layers[MOST_LAYERS];
+        const int64_t count = rng_range(&rng, 0, MOST_LAYERS);
+        const bool large = rng_range(&rng, 0, 5) == 0 && !test_quick();
+        for (int64_t i = 0; i < count; i++)
+            layers[i] = new_layer(&rng, large && i == 0 ? make_large : choose_sizes);
+        for (int i = 0; heed_kernels_usable(i); i++)
+            run_group(layers, count, (struct heed_exec){.isa = heed_kernels_usable(i)->name, .threads = any_threads(&rng)}, &rng);
+        for (int64_t i = 0; i < count; i++)
+            free_layer(&layers[i]);
     }
 }
 END_TEST
@@ -229,6 +294,7 @@ Suite *linear_suite(void) {
     TCase *tests = tcase_create("linear");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_linear_same_bits, 0, test_quick() ? 1 : 3);
+    tcase_add_loop_test(tests, test_linear_group, 0, test_quick() ? 1 : 3);
     tcase_add_test(tests, test_linear_packed_together);
     suite_add_tcase(suite, tests);
     return suite;

@@ -1,4 +1,4 @@
-/* heed_linear, with heed_pack_weights, and heed_attention_layer, in the caller's workspace. */
+/* heed_linear and heed_linear_group, with heed_pack_weights, and heed_attention_layer, in the caller's workspace. */
 #include "fuzz.h"
 #include "internal.h"
 #include "types.h"
@@ -22,6 +22,11 @@ static struct heed_exec exec_with_workspace(const struct heed_exec *exec, int64_
 static enum heed_status call_linear(const void *request, const struct heed_exec *exec) {
     const struct heed_exec own = exec_with_workspace(exec, heed_linear_workspace_bytes(request, exec));
     return heed_linear(request, &own);
+}
+
+static enum heed_status call_linear_group(const void *request, const struct heed_exec *exec) {
+    const struct heed_exec own = exec_with_workspace(exec, heed_linear_group_workspace_bytes(request, 1, exec));
+    return heed_linear_group(request, 1, &own);
 }
 
 static struct rows view_rows(const struct heed_input *view, int64_t rows, int64_t columns) {
@@ -105,7 +110,8 @@ static struct heed_output output_of(const struct heed_input *view) {
 }
 
 void fuzz_linear(struct input *in) {
-    static const struct function function = {call_linear, print_linear, mark_linear, NULL, NULL};
+    static const struct function functions[] = {{call_linear, print_linear, mark_linear, NULL, NULL},
+                                                {call_linear_group, print_linear, mark_linear, NULL, NULL}};
     struct memory memory = {.count = 0};
     struct heed_linear r = {.rows = take_dimension(in)};
     struct heed_weights *w = &r.weights;
@@ -131,7 +137,7 @@ void fuzz_linear(struct input *in) {
     const int64_t changes = take_chance(in, 2) ? take_range(in, 1, 2) : 0;
     for (int64_t i = 0; i < changes; i++)
         overwrite(in, &memory, &r, sizeof r);
-    fuzz_request(in, &function, &memory, &r, changes == 0);
+    fuzz_request(in, &functions[take_range(in, 0, 1)], &memory, &r, changes == 0);
 }
 
 /* --- heed_attention_layer --- */
