@@ -1,5 +1,5 @@
-/* heed_linear_group: layers that are cut into pieces of columns, which workers draw from one heap; each piece is a product by
- * itself, planned for one worker.  Layers with much to do take all workers, one after another: they wait little for the last. */
+/* heed_linear_group: layers are cut into pieces of columns, which workers draw as they get free; each piece is a product by itself,
+ * planned for one worker.  Layers with much to do take all workers, one after another. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,8 +11,8 @@
 #include "types.h"
 #include "workspace.h"
 
-/* Operations: waiting for the last worker takes as long as some 10^5 of each, and so is little beside as many as the first; pieces
- * with as few as the second cost more than they balance. */
+/* Operations.  A layer takes a turn if each worker has more than some 70 us of it to do, beside which waiting for the last one,
+ * some us, is little; a piece has 2 us at least, of which what surrounds a product takes a tenth. */
 #define WORK_OF_A_TURN  8e6
 #define WORK_OF_A_PIECE 2e5
 enum { PIECES_OF_WORKER = 4 };

@@ -61,9 +61,19 @@ struct problem {
     float *x, *want, *got;
 };
 enum { SIZE = 104, SQUARE = SIZE * SIZE, ROWS = 256, INPUTS = ROWS * ROWS };
-enum { SOFTMAX = 2 * SQUARE, PACKED = SOFTMAX + INPUTS, FLOATS = PACKED + 128 * SIZE };
+enum { SOFTMAX = 2 * SQUARE, GROUP = SOFTMAX + INPUTS, PACKED = GROUP + 3 * SQUARE, FLOATS = PACKED + 128 * SIZE };
 
-/* gemm, softmax, attention and packing; returns the first failure. */
+static enum heed_status compute_group(const float *x, float *y, const struct heed_exec *exec) {
+    struct heed_linear linears[3];
+    for (int i = 0; i < 3; i++)
+        linears[i] = (struct heed_linear){.rows = SIZE,
+                                          .weights = {.outputs = SIZE, .inputs = SIZE, .data = x + i * SQUARE, .stride = SIZE},
+                                          .input = {.data = x, .token_stride = SIZE},
+                                          .output = {.data = y + i * SQUARE, .token_stride = SIZE}};
+    return heed_linear_group(linears, 3, exec);
+}
+
+/* gemm, softmax, attention, a group of layers and packing; returns the first failure. */
 static enum heed_status compute(const float *x, float *y, const struct heed_exec *exec) {
     const struct heed_input input = {x, 0, SIZE, 2 * (int64_t)SIZE, HEED_F32};
     struct heed_gemm gemm = {
@@ -86,6 +96,7 @@ static enum heed_status compute(const float *x, float *y, const struct heed_exec
     enum heed_status status = heed_gemm(&gemm, exec);
     status = status ? status : heed_softmax(&softmax, exec);
     status = status ? status : heed_attention(&attention, exec);
+    status = status ? status : compute_group(x, y + GROUP, exec);
     return status ? status : heed_gemm_pack_b(&gemm, y + PACKED, exec);
 }
 
@@ -120,9 +131,22 @@ START_TEST(test_threads_of_the_callers_pool) {
             ck_assert_int_eq(compute(p.x, p.got, &exec), HEED_OK);
             must(compare(SAME_BITS, p.got, p.want, 1, FLOATS));
             ck_assert(!pool.out_of_bounds);
-            ck_assert_msg(threads < 2 || pool.calls >= 3, "a pool of %d was used by %d of 4 calls", threads, pool.calls);
+            ck_assert_msg(threads < 2 || pool.calls >= 4, "a pool of %d was used by %d of 5 calls", threads, pool.calls);
         }
     }
+    free_problem(&p);
+}
+END_TEST
+
+static bool always(void *context) {
+    (void)context;
+    return true;
+}
+
+START_TEST(test_threads_of_a_group_may_be_cancelled) {
+    struct problem p = new_problem("cancelled group", NULL);
+    for (int threads = 1; threads <= 3; threads++)
+        ck_assert_int_eq(compute_group(p.x, p.got, &(struct heed_exec){.threads = threads, .cancelled = always}), HEED_CANCELLED);
     free_problem(&p);
 }
 END_TEST
@@ -224,6 +248,7 @@ Suite *threads_suite(void) {
     TCase *tests = tcase_create("threads");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, test_threads_of_the_callers_pool, 0, usable_tables());
+    tcase_add_test(tests, test_threads_of_a_group_may_be_cancelled);
     tcase_add_test(tests, test_threads_wish_is_limited_by_the_pool);
     tcase_add_test(tests, test_threads_do_each_task_once);
     tcase_add_test(tests, test_threads_are_spared_for_small_problems);
