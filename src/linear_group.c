@@ -125,7 +125,7 @@ static struct extent output_extent(const struct heed_linear *r) {
 /* Nothing that layer i writes is what layer j reads or writes. */
 static enum heed_status check_pair(const struct heed_linear *linears, int64_t i, int64_t j) {
     struct heed_region of_i[HEED_LINEAR_REGIONS], of_j[HEED_LINEAR_REGIONS];
-    char layers[64];
+    char layers[80];
     heed_linear_regions(&linears[i], of_i);
     heed_linear_regions(&linears[j], of_j);
     for (int n = 0; n < HEED_LINEAR_REGIONS; n++)
@@ -164,7 +164,7 @@ static enum heed_status check(const struct heed_linear *linears, int64_t count, 
     for (int64_t i = 0; i < count; i++) {
         struct heed_gemm product;
         if (heed_linear_check(&linears[i], &product)) {
-            char layer[32];
+            char layer[40];
             snprintf(layer, sizeof layer, "linears[%" PRId64 "]", i);
             return heed_fail_in(layer), HEED_INVALID_ARGUMENT;
         }

@@ -28,7 +28,7 @@ struct model {
     struct norm words_norm;
     struct layer *layer;
     int32_t *place, *segment; /* of a call: [room], the positions of its tokens, and 0 */
-    float *hidden, *wide;     /* of a call: [room, width], [room, 2 inner] */
+    float *hidden, *wide;     /* of a call: [room, width], [room, inner] */
 };
 
 static struct norm read_norm(const struct reader *reader, const char *name, int64_t width) {
@@ -116,7 +116,7 @@ void model_make_room(struct model *model, int64_t tokens) {
     model->segment = allocate(tokens, sizeof *model->segment);
     memset(model->segment, 0, (size_t)tokens * sizeof *model->segment);
     model->hidden = allocate(tokens * width, sizeof *model->hidden);
-    model->wide = allocate(tokens * 2 * model->inner, sizeof *model->wide);
+    model->wide = allocate(tokens * model->inner, sizeof *model->wide);
 }
 
 struct model_sizes model_sizes(const struct model *model) {

@@ -21,7 +21,7 @@ struct model {
     struct layer *layer;
     struct heed_rope_tables rope;
     struct store store;
-    float *hidden, *normed, *wide, *logits; /* of a call: [tokens, width] twice, [tokens, 2 inner], [rows, vocabulary] */
+    float *hidden, *normed, *wide, *logits; /* of a call: [tokens, width] twice, [tokens, inner], [rows, vocabulary] */
     int64_t *lengths;                       /* of a call: of its sequences with the new tokens */
 };
 
@@ -115,7 +115,7 @@ struct store *model_make_room(struct model *model, const struct room *room) {
     const struct config *config = &model->config;
     model->hidden = allocate(room->tokens * config->width, sizeof *model->hidden);
     model->normed = allocate(room->tokens * config->width, sizeof *model->normed);
-    model->wide = allocate(room->tokens * 2 * config->inner, sizeof *model->wide);
+    model->wide = allocate(room->tokens * config->inner, sizeof *model->wide);
     model->logits = allocate(room->rows * config->vocabulary, sizeof *model->logits);
     model->lengths = allocate(room->tokens, sizeof *model->lengths);
     model->store = (struct store){.layers = config->layers,

@@ -26,20 +26,15 @@ static enum heed_compute compute_with(const struct heed_weights *weights, enum h
     return compute == HEED_COMPUTE_I8 && block_of(weights->type) == 1 ? HEED_COMPUTE_F32 : compute;
 }
 
-static struct heed_linear linear_of(enum heed_compute compute, int64_t rows, const struct heed_weights *weights, const float *input,
-                                    float *output) {
-    return (struct heed_linear){.rows = rows,
-                                .compute = compute_with(weights, compute),
-                                .weights = *weights,
-                                .input = rows_of(input, weights->inputs),
-                                .output = rows_to(output, weights->outputs)};
-}
-
 void linear_in(const struct heed_exec *exec, enum heed_compute compute, int64_t rows, const struct heed_weights *weights,
                const float *input, const float *residual, float *output) {
-    struct heed_linear linear = linear_of(compute, rows, weights, input, output);
-    linear.residual = rows_of(residual, weights->outputs);
-    check(heed_linear(&linear, exec));
+    check(heed_linear(&(struct heed_linear){.rows = rows,
+                                            .compute = compute_with(weights, compute),
+                                            .weights = *weights,
+                                            .input = rows_of(input, weights->inputs),
+                                            .residual = rows_of(residual, weights->outputs),
+                                            .output = rows_to(output, weights->outputs)},
+                      exec));
 }
 
 void linear(const struct heed_exec *exec, int64_t rows, const struct heed_weights *weights, const float *input,
@@ -69,35 +64,20 @@ bool activation_named(const char *name, enum heed_activation *activation) {
     return false;
 }
 
-/* wide = activation(up(input)) * gate(input), up and gate at once. */
-static void widen_gated(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input,
-                        float *wide) {
-    const int64_t inner = layer->up.outputs;
-    float *gate = wide + rows * inner;
-    const struct heed_linear both[] = {linear_of(layer->compute, rows, &layer->up, input, wide),
-                                       linear_of(layer->compute, rows, &layer->gate, input, gate)};
-    check(heed_linear_group(both, 2, exec));
-    check(heed_activate(&(struct heed_activate){.rows = rows,
-                                                .columns = inner,
-                                                .activation = layer->activation,
-                                                .input = rows_of(wide, inner),
-                                                .gate = rows_of(gate, inner),
-                                                .output = rows_to(wide, inner)},
-                        exec));
-}
-
-static void widen(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input, float *wide) {
-    struct heed_linear up = linear_of(layer->compute, rows, &layer->up, input, wide);
-    up.activation = layer->activation;
-    check(heed_linear(&up, exec));
-}
-
 void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input, float *wide,
                   float *hidden) {
-    if (layer->gate.outputs > 0)
-        widen_gated(exec, rows, layer, input, wide);
-    else
-        widen(exec, rows, layer, input, wide);
+    const struct heed_weights *up = &layer->up;
+    const bool gated = layer->gate.outputs > 0;
+    if (gated)
+        linear_in(exec, layer->compute, rows, &layer->gate, input, NULL, wide);
+    check(heed_linear(&(struct heed_linear){.rows = rows,
+                                            .compute = compute_with(up, layer->compute),
+                                            .weights = *up,
+                                            .activation = layer->activation,
+                                            .input = rows_of(input, up->inputs),
+                                            .gate = rows_of(gated ? wide : NULL, up->outputs),
+                                            .output = rows_to(wide, up->outputs)},
+                      exec));
     linear_in(exec, layer->compute, rows, &layer->down, wide, hidden, hidden);
 }
 

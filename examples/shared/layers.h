@@ -30,8 +30,7 @@ struct feed_forward {
     enum heed_activation activation;
     enum heed_compute compute; /* as in linear_in */
 };
-/* hidden += down(activation(up(input)) * gate(input)); wide is room for outputs of up and gate.  input may be
- * hidden. */
+/* hidden += down(activation(up(input)) * gate(input)); wide is room for up's outputs.  input may be hidden. */
 void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input, float *wide,
                   float *hidden);
 

@@ -34,7 +34,7 @@ struct model {
     /* Of a batch: rows are the tokens of its lines, then beams. */
     float *hidden, *normed;   /* [rows, width] */
     float *projected, *mixed; /* [rows, 2 * heads * head_dim], half as wide */
-    float *wide;              /* [rows, 2 inner] */
+    float *wide;              /* [rows, inner] */
     float *logits;            /* [rows, vocabulary] */
     int64_t *positions;       /* [rows] of the decoder's tokens: all the same */
     int64_t rows, tokens;     /* of the last step; that each of its rows has in `self` */

@@ -11,7 +11,7 @@ static void make_room(struct model *model, int64_t rows, int64_t decoder_rows) {
     model->normed = renew(model->normed, rows * width, sizeof *model->normed);
     model->projected = renew(model->projected, rows * 2 * heads, sizeof *model->projected);
     model->mixed = renew(model->mixed, decoder_rows * heads, sizeof *model->mixed);
-    model->wide = renew(model->wide, rows * 2 * model->inner, sizeof *model->wide);
+    model->wide = renew(model->wide, rows * model->inner, sizeof *model->wide);
     model->logits = renew(model->logits, decoder_rows * model->vocabulary, sizeof *model->logits);
     model->positions = renew(model->positions, decoder_rows, sizeof *model->positions);
 }
