@@ -19,8 +19,8 @@
 enum {
     HEED_PANEL = 64,           /* columns of a packed panel, on every instruction set */
     HEED_STREAMED_ROW = 8192,  /* floats that are made on the stack before they are stored past the caches */
-    HEED_SOFTMAX_CHUNK = 1024, /* elements of a row of heed_softmax that share a maximum, unless these were more than */
-    HEED_SOFTMAX_CHUNKS = 256, /* chunks; both part of the arithmetic */
+    HEED_SOFTMAX_CHUNK = 1024, /* elements of a row of heed_softmax with a maximum of their own, or 2048, 4096 ... */
+    HEED_SOFTMAX_CHUNKS = 256, /* of a row, at most; both are part of the arithmetic */
     HEED_SUM_LANES = 16,       /* partial sums of a softmax denominator; part of the arithmetic */
     HEED_MAX_TILE_ROWS = 6,
     HEED_FETCHES = 3,        /* queries, outputs, and keys or values */
@@ -309,7 +309,7 @@ struct heed_target {
 };
 
 /* y[i] = softmax(factor * x[i]), 0 beyond lengths[i] of its columns, if there are lengths; y may be x, with the same stride.
- * stream: results of rows of at most HEED_STREAMED_ROW go past the caches. */
+ * stream: past the caches, and columns are at most HEED_STREAMED_ROW. */
 struct heed_softmax_rows {
     const float *x;
     int64_t ldx, rows, columns;

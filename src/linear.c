@@ -121,13 +121,13 @@ const struct heed_epilogue *heed_linear_epilogue(const struct heed_linear *r, st
 }
 
 void heed_linear_regions(const struct heed_linear *r, struct heed_region regions[HEED_LINEAR_REGIONS]) {
-    const int64_t outputs = r->weights.outputs;
+    const int64_t outputs = r->weights.outputs, rows = outputs > 0 ? r->rows : 0; /* without any of them nothing is read */
     const struct heed_gemm product = heed_linear_product(r);
     const struct heed_input *views[] = {&r->input, &r->gate, &r->residual};
     const char *view_names[] = {"input", "gate", "residual"};
-    regions[HEED_LINEAR_OUTPUT] = region_of("output", r->output.data, r->output.type, r->rows, outputs, r->output.token_stride);
+    regions[HEED_LINEAR_OUTPUT] = region_of("output", r->output.data, r->output.type, rows, outputs, r->output.token_stride);
     for (int i = 0; i < 3; i++)
-        regions[1 + i] = region_of(view_names[i], views[i]->data, views[i]->type, views[i]->data ? r->rows : 0,
+        regions[1 + i] = region_of(view_names[i], views[i]->data, views[i]->type, views[i]->data ? rows : 0,
                                    i == 0 ? r->weights.inputs : outputs, views[i]->token_stride);
     regions[4] = region_of_bias(r);
     heed_gemm_b_regions(&product, &names, &regions[5]);

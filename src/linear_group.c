@@ -118,7 +118,8 @@ static int extents_of(const struct heed_region regions[HEED_LINEAR_REGIONS], str
 
 static struct extent output_extent(const struct heed_linear *r) {
     const uintptr_t begin = (uintptr_t)r->output.data;
-    const int64_t span = r->rows > 0 ? (r->rows - 1) * r->output.token_stride + r->weights.outputs : 0;
+    const bool empty = r->rows == 0 || r->weights.outputs == 0;
+    const int64_t span = empty ? 0 : (r->rows - 1) * r->output.token_stride + r->weights.outputs;
     return (struct extent){begin, begin + (uintptr_t)(span * type_bytes(r->output.type))};
 }
 
