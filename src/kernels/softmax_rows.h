@@ -253,6 +253,7 @@ INLINE void softmax_row(const struct heed_softmax_rows *rows, const float *x, in
 static void softmax_rows_beside(const struct heed_softmax_rows *rows) {
     float exps[HEED_STREAMED_ROW] __attribute__((aligned(64)));
     struct softmax_row two[2];
+    two[1].p = two[1].y = exps; /* of no elements */
     two[1].n = two[1].stored = 0;
     for (int64_t i = 0; i < rows->rows; i++) {
         struct softmax_row *row = &two[i % 2], *before = &two[(i + 1) % 2];
