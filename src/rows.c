@@ -9,9 +9,9 @@
 #include "schedule.h"
 #include "types.h"
 
-/* Of one task: the least hides the ticket, the most is some tens of microseconds, after which a caller may want no more; so many
- * tasks for each worker balance. */
-enum { LEAST_FLOATS = 4 << 10, MOST_FLOATS = 64 << 10, TASKS_OF_WORKER = 16 };
+/* Of one task: the least hides the ticket; the most is some 100 us, after which a caller may want no more, and 32 rows or more of a
+ * softmax that stores past the caches, whose last row is stored by itself; so many tasks for each worker balance. */
+enum { LEAST_FLOATS = 4 << 10, MOST_FLOATS = 256 << 10, TASKS_OF_WORKER = 16 };
 
 struct rows_run {
     const struct heed_rows *rows;
