@@ -106,7 +106,7 @@ void add_many(const Plan &plan, const std::function<std::vector<Request>(bool fe
 
 void add_gemm(const Plan &plan);
 void add_linear(const Plan &plan);
-void add_group(const Plan &plan);
+void add_linear_group(const Plan &plan);
 void add_softmax(const Plan &plan);
 void add_rows(const Plan &plan);
 void add_attention(const Plan &plan);

@@ -157,7 +157,7 @@ int main(int argc, char **argv) {
         return 2;
     bench::add_gemm(plan);
     bench::add_linear(plan);
-    bench::add_group(plan);
+    bench::add_linear_group(plan);
     bench::add_softmax(plan);
     bench::add_rows(plan);
     bench::add_attention(plan);

@@ -12,7 +12,7 @@
 #include "workspace.h"
 
 /* Operations.  A layer takes a turn if each worker has more than some 70 us of it to do, beside which waiting for the last one,
- * some us, is little; a piece has 2 us at least, of which what surrounds a product takes a tenth. */
+ * some us, is little; a piece has some 2 us at least. */
 #define WORK_OF_A_TURN  8e6
 #define WORK_OF_A_PIECE 2e5
 enum { PIECES_OF_WORKER = 4 };

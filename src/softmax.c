@@ -1,6 +1,6 @@
 /* heed_softmax. */
 #include <math.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "arithmetic.h"
 #include "cache_sizes.h"

@@ -15,8 +15,8 @@ static const float exp2_coefficients[] = {VF_EXP2_UNIT * 0x1.41fbbap-13f,
                                           VF_EXP2_UNIT * 0x1.62e430p-1f,
                                           VF_EXP2_UNIT};
 
-/* 2^f * VF_EXP2_UNIT for |f| <= 1/2, given the coefficients.  No loop: as gcc 12 unrolls it, a softmax takes 1.02 times as
- * long (AVX2, llvm-mca). */
+/* 2^f * VF_EXP2_UNIT for |f| <= 1/2, given the coefficients.  No loop: as gcc 12 unrolls it, a softmax of one vector after
+ * the other took 1.02 times as long (AVX2, llvm-mca). */
 INLINE vf exp2_fraction(const float *coefficients, vf f) {
     vf r = v_set1(coefficients[0]);
     r = v_fma(r, f, v_set1(coefficients[1]));

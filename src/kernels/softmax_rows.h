@@ -2,8 +2,8 @@
  *
  * Exponentials of a chunk are relative to its own maximum, so that a row is read once.  They wait in a buffer for the sum of their
  * row, and become results beside the exponentials of the next row, which take their places: stores past the caches wait for
- * memory, exponentials for one another.  Where each element is loaded before any of its line is stored: behind a store past the
- * caches to an address with the same 12 lower bits, loads wait for it (Zen 4). */
+ * memory, exponentials for one another.  There elements are loaded before their line is stored: loads that come after a store
+ * past the caches to an address with the same 12 lower bits wait for it (Zen 4). */
 #ifndef HEED_KERNELS_SOFTMAX_ROWS_H
 #define HEED_KERNELS_SOFTMAX_ROWS_H
 

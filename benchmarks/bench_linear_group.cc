@@ -1,5 +1,6 @@
 /* heed_linear_group, the experts of a mixture: each has a few rows of its own and packed weights.  Its price is the time over that
- * of heed_linear for one after another.  What heed_linear makes is checked where it is timed; here both must make the same. */
+ * of heed_linear for one after another.  Both must have the bits of heed_linear by the
+ * scalar kernels, which bench_linear.cc compares with the exact result. */
 #include <cstring>
 #include <vector>
 
@@ -33,7 +34,6 @@ class Group : public Work {
     std::vector<struct heed_linear> linears_;
 };
 
-/* Weights in blocks have a fifth of the floats' bytes at least. */
 std::unique_ptr<Buffer> pack(const GroupShape &shape, uint64_t seed, heed_weights &weights) {
     const int64_t floats = shape.outputs * shape.inputs;
     Buffer data(floats), blocks(floats);
@@ -102,7 +102,7 @@ void add_shape(const GroupShape &shape, const std::string &isa, int threads) {
 
 } // namespace
 
-void add_group(const Plan &plan) {
+void add_linear_group(const Plan &plan) {
     const std::vector<GroupShape> brief = {{5, 2, 70, 64, HEED_F32}, {5, 1, 70, 64, HEED_Q4_0}},
                                   shapes = {{8, 1, 768, 2048, HEED_F32},
                                             {8, 1, 768, 2048, HEED_Q4_0},
