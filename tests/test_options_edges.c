@@ -138,7 +138,9 @@ static enum heed_status call_attention(const struct heed_exec *exec, const float
     return status;
 }
 
-/* in and out have 400000 floats. */
+/* in and out have that many floats: of a softmax six tasks for one worker, between which it asks. */
+enum { CALL_FLOATS = 1600000 };
+
 static enum heed_status make_call(enum call call, const struct heed_exec *exec, const float *in, float *out) {
     const struct heed_states_part part = {20, {in, 0, 2000, 2000, HEED_F32}, {in, 0, 20, 20, HEED_F32}, {in, 0, 20, 20, HEED_F32}};
     switch (call) {
@@ -150,7 +152,7 @@ static enum heed_status make_call(enum call call, const struct heed_exec *exec, 
     case CALL_SOFTMAX:
         return heed_softmax(
             &(struct heed_softmax){
-                .rows = 400, .columns = 1000, .input = in, .input_stride = 1000, .output = out, .output_stride = 1000},
+                .rows = 1600, .columns = 1000, .input = in, .input_stride = 1000, .output = out, .output_stride = 1000},
             exec);
     case CALL_MERGE:
         return heed_merge_states(&(struct heed_merge){.batch = 1,
@@ -169,7 +171,7 @@ static enum heed_status make_call(enum call call, const struct heed_exec *exec, 
 START_TEST(test_options_cancelled) {
     static const char *const names[CALLS] = {"attention", "plan", "gemm", "softmax", "merge"};
     struct rng rng = rng_for("cancelled", _i);
-    float *in = new_filled(&rng, FILL_NORMAL, 400000), *out = new_floats(400000);
+    float *in = new_filled(&rng, FILL_NORMAL, CALL_FLOATS), *out = new_floats(CALL_FLOATS);
     for (int polls = 0; polls < 100; polls = polls * 2 + 1) {
         struct patience patience = {polls};
         const struct heed_exec exec = {
