@@ -246,8 +246,8 @@ enum heed_compute {
      * the scales of a to f16, or with K formats has one scale for 256 elements.
      * Of attention, with keys or values of a cache that are HEED_I8: queries, or weights times the scales of values, are rounded
      * so, which costs about as much accuracy as the bytes of the cache do (tests/README.md); other keys and values are multiplied
-     * as in HEED_COMPUTE_F32.  Decoding is quicker so, and prefill somewhat, where there is an instruction for such products (VNNI,
-     * sdot), and a fifth slower by AVX2 alone.  Where there is AMX, the first such call asks Linux for it too. */
+     * as in HEED_COMPUTE_F32.  Decoding is quicker so, and prefill somewhat, most where there is an instruction for such products
+     * (VNNI, sdot).  Where there is AMX, the first such call asks Linux for it too. */
     HEED_COMPUTE_I8
 };
 

@@ -25,6 +25,8 @@ void heed_block_score_i8(const struct attention_block *block, int64_t from, int 
             .rows = rows,
             .columns = width,
             .end = (int)plan->request->head_dim,
+            .in_order = plan->in_order,
+            .far = plan->is_far,
             .a = blocks_at(block->query + from * plan->depth),
             .lda = plan->depth / I8_BLOCK_FLOATS,
             .pieces = &chunk->keys[at / width],
@@ -60,16 +62,19 @@ void heed_block_weight_i8(const struct attention_block *block, int rows, const v
     for (int i = 0; i < rows; i++)
         clear_unseen(block, i, first, last);
     if (last - first == HEED_CHUNK) /* all rows as one */
-        block->kernels->i8_row(chunk->scores, HEED_F32, rows * lda, weights);
+        block->kernels->i8_weights(chunk->scores, rows * lda, weights);
     else
         for (int i = 0; i < rows; i++)
-            block->kernels->i8_row(chunk->scores + i * HEED_CHUNK + first, HEED_F32, (last - first) / TYPE_BLOCK,
-                                   weights + i * lda + first / TYPE_BLOCK);
+            block->kernels->i8_weights(chunk->scores + i * HEED_CHUNK + first, (last - first) / TYPE_BLOCK,
+                                       weights + i * lda + first / TYPE_BLOCK);
     plan->i8->cache_product(&(struct heed_i8_cache_product){
         .rows = rows,
         .columns = (int)plan->output_ld,
         .begin = begin,
         .end = end,
+        .positive = true,
+        .in_order = plan->in_order,
+        .far = plan->is_far,
         .a = weights,
         .lda = lda,
         .pieces = chunk->values,

@@ -103,7 +103,7 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     plan->in_order = request->cache && request->cache->page_tokens >= HEED_CHUNK;
     /* A call has half of the shared cache at best: an engine reads weights and other layers' caches in between.  L2 comes first,
      * since to ask for the other takes longer than a small call. */
-    plan->is_far = plan->is_thin && plan->in_order && plan->fetch_into == HEED_INTO_L2 && exceed(plan, heed_cache_sizes().l2) &&
+    plan->is_far = plan->is_thin && plan->fetch_into == HEED_INTO_L2 && exceed(plan, heed_cache_sizes().l2) &&
                    exceed(plan, heed_cache_shared() / 2);
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);

@@ -272,9 +272,11 @@ struct heed_i8_product {
  * columns, a multiple of HEED_SUM_LANES; of columns of c no others are touched.  Row p of b, signed bytes, is row p % piece of
  * pieces[p / piece], a power of two and a multiple of HEED_SUM_LANES; rows are ldb bytes apart.  Other rows are not read, but from
  * where a row's column is up to 63 bytes more may be.  a has zeros before begin and from end on in the blocks that these are in;
- * lda are from a row to the next.  Advice: `next`, unless NULL, is read after b. */
+ * lda are from a row to the next; positive: no element of it is less than 0, and its sums are not looked at.  Advice: `next`,
+ * unless NULL, is read after b; in_order: most of what is read after a row lies behind it; far: shared caches do not hold b. */
 struct heed_i8_cache_product {
     int rows, columns, begin, end;
+    bool positive, in_order, far;
     const struct heed_i8_block *a;
     int64_t lda;
     const void *const *pieces;
@@ -503,8 +505,9 @@ struct heed_kernels {
     void (*thin_product_transposed)(const struct heed_thin_product *product);
     void (*thin_blocks)(const struct heed_thin_blocks *product);
     /* For HEED_COMPUTE_I8.  i8_row: y[i] of x[32 i] and so on, of floats of 32 or 16 bits, by the rule of bytes in
-     * src/arithmetic.md. */
+     * src/arithmetic.md.  i8_weights: the same, but for sums, which hold anything. */
     void (*i8_row)(const void *x, enum heed_type type, int64_t blocks, struct heed_i8_block *y);
+    void (*i8_weights)(const float *x, int64_t blocks, struct heed_i8_block *y);
     const struct heed_i8_kernels *i8;
 
     /* Terms of a score: x[i] = cap * tanh(x[i] * (1 / cap)); x[i] += y[i]; x[i] = fma(-slope, |distance - (first + i)|, x[i]).

@@ -17,7 +17,7 @@ struct cache_case {
     const void *pieces[MOST_PIECES];
 };
 
-/* Zeros before begin and from end on. */
+/* Zeros before begin and from end on; sums that are not looked at are wrong. */
 static struct heed_i8_block *new_rows(struct rng *rng, const struct heed_i8_cache_product *product) {
     struct heed_i8_block *a = calloc((size_t)(product->rows * product->lda), sizeof *a);
     ck_assert(a);
@@ -26,10 +26,13 @@ static struct heed_i8_block *new_rows(struct rng *rng, const struct heed_i8_cach
         a[i].scale = rng_range(rng, 0, 30) ? ldexpf((float)rng_range(rng, 1, 1 << 20), (int)rng_range(rng, -40, 10)) : NAN;
         for (int p = 0; p < TYPE_BLOCK; p++) {
             const bool any = from + p >= product->begin && from + p < product->end;
-            a[i].q[p] = (int8_t)(any ? rng_range(rng, 0, 3) ? rng_range(rng, -127, 127) : 127 : 0);
+            const int64_t least = product->positive ? 0 : -127;
+            a[i].q[p] = (int8_t)(any ? rng_range(rng, 0, 3) ? rng_range(rng, least, 127) : 127 : 0);
             a[i].minus_8 -= 8 * a[i].q[p];
             a[i].minus_8_of_first -= p < TYPE_BLOCK / 2 ? 8 * a[i].q[p] : 0;
         }
+        if (product->positive)
+            a[i].minus_8 = a[i].minus_8_of_first = 1 << 20;
     }
     return a;
 }
@@ -58,6 +61,9 @@ static struct cache_case new_case(struct rng *rng) {
                                        .end = (int)rng_range(rng, 1, MOST_K),
                                        .lda = MOST_K / TYPE_BLOCK + rng_range(rng, 0, 1),
                                        .piece = pieces[rng_range(rng, 0, 5)],
+                                       .positive = rng_range(rng, 0, 1),
+                                       .in_order = rng_range(rng, 0, 1),
+                                       .far = rng_range(rng, 0, 1),
                                        .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2)}};
     c.product.begin = rng_range(rng, 0, 1) ? 0 : (int)rng_range(rng, 0, c.product.end - 1);
     c.product.ldb = c.product.columns + rng_range(rng, 0, 1) * rng_range(rng, 0, 40);
@@ -105,8 +111,9 @@ START_TEST(test_i8_cache) {
     for (int64_t repeat = 0; repeat < test_count(200); repeat++) {
         struct cache_case c = new_case(&rng);
         const struct heed_i8_cache_product *product = &c.product;
-        describe("i8 cache", table->name, "%d rows, %d columns, %d to %d, pieces of %d, ldb %lld", product->rows, product->columns,
-                 product->begin, product->end, product->piece, (long long)product->ldb);
+        describe("i8 cache", table->name, "%d rows%s, %d columns, %d to %d, pieces of %d, ldb %lld", product->rows,
+                 product->positive ? " of weights" : "", product->columns, product->begin, product->end, product->piece,
+                 (long long)product->ldb);
         check(&c, table->i8, &rng);
         if (heed_kernels_i8(table) != table->i8)
             check(&c, heed_kernels_i8(table), &rng);
@@ -118,4 +125,32 @@ START_TEST(test_i8_cache) {
 }
 END_TEST
 
-void add_cache_tests(TCase *tests, int tables) { tcase_add_loop_test(tests, test_i8_cache, 0, tables); }
+/* The bytes and scales of i8_row. */
+START_TEST(test_i8_weights) {
+    enum { MOST_BLOCKS = 40 };
+    const struct heed_kernels *table = heed_kernels_usable(_i);
+    struct rng rng = rng_for("i8_weights", _i);
+    for (int64_t repeat = 0; repeat < test_count(100); repeat++) {
+        const int64_t blocks = rng_range(&rng, 0, MOST_BLOCKS);
+        float *x = new_filled(&rng, any_fill(&rng), MOST_BLOCKS * TYPE_BLOCK);
+        struct heed_i8_block got[MOST_BLOCKS + 1], want[MOST_BLOCKS + 1];
+        memset(got, 0xff, sizeof got);
+        memset(want, 0xff, sizeof want);
+        describe("i8_weights", table->name, "%lld blocks", (long long)blocks);
+        for (int64_t i = 0; i < MOST_BLOCKS * TYPE_BLOCK; i++)
+            x[i] = fabsf(x[i]);
+        table->i8_weights(x, blocks, got);
+        table->i8_row(x, HEED_F32, blocks, want);
+        for (int64_t i = 0; i <= MOST_BLOCKS; i++)
+            must(memcmp(got[i].q, want[i].q, sizeof got->q) || memcmp(&got[i].scale, &want[i].scale, sizeof got->scale)
+                     ? "bytes or a scale are others"
+                     : NULL);
+        free(x);
+    }
+}
+END_TEST
+
+void add_cache_tests(TCase *tests, int tables) {
+    tcase_add_loop_test(tests, test_i8_cache, 0, tables);
+    tcase_add_loop_test(tests, test_i8_weights, 0, tables);
+}

@@ -43,6 +43,7 @@ ISAS = {
 DOTS = {f"i8_{blocks}": (rf"i8_{blocks}_\d", Instruction.dot_products) for blocks in ("q8_0", "q4_0", "q5_0", "q4_k", "q5_k", "q6_k")}
 # Of held tiles, where registers are many.
 HELD = {f"{kernel}_held": (which[0].replace(r"\d", r"held_\d"), which[1]) for kernel, which in DOTS.items()}
+CACHE = {kernel: (rf"{kernel}_\d", Instruction.dot_products) for kernel in ("i8_cache", "i8_cache_positive")}
 KERNELS = {
     "score_whole": ("score_whole_tiles", Instruction.is_fma),
     "value_whole": (r"value_whole_\d", Instruction.is_fma, False),
@@ -58,6 +59,7 @@ KERNELS = {
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
     **DOTS,
     **HELD,
+    **CACHE,
 }
 
 
@@ -68,8 +70,8 @@ def without(kernels, *names):
 # Tables that are another's but for these, or have others: where vectors are narrow, exponentials are apart, a may be strips, and
 # q8_0 has no held tiles; where registers are few, nothing has.
 NARROW = {**without(KERNELS, "value_beside", "i8_q8_0_held"), "gemm_strip": (r"gemm_strip_\dx\d", Instruction.is_fma)}
-KERNELS_OF = {"neon": NARROW, "avx2": without(NARROW, *HELD), "avx512vnni": {**DOTS, **HELD}, "avxvnni": DOTS,
-              "dotprod": without({**DOTS, **HELD}, "i8_q8_0_held"), "avx512bf16": {
+KERNELS_OF = {"neon": NARROW, "avx2": without(NARROW, *HELD), "avx512vnni": {**DOTS, **HELD, **CACHE}, "avxvnni": {**DOTS, **CACHE},
+              "dotprod": without({**DOTS, **HELD, **CACHE}, "i8_q8_0_held"), "avx512bf16": {
     "pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma),
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),

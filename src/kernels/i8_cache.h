@@ -2,128 +2,135 @@
  *
  * In a cache a row has one element of many columns, where a step of a sum wants 4 elements of each: 4 rows are turned, which takes
  * 8 operations for as many columns as 4 vectors have words, and then 4 products for each row of a; as floats the same takes 32
- * operations and 16 for each row. */
+ * operations and 16 for each row.
+ *
+ * Turned, a tile's words are 4 vectors, whose sums would fill the registers.  So half of them are made and multiplied at a time,
+ * and the chains of these stay in registers, too: a stretch of rows for one half, and again, from L1, for the other.  With chains
+ * in L1, where they are loaded and stored for each block, a token from caches took 1.2 of the time (AVX-512, Zen 4).  Where
+ * registers are few, words are made once for four rows instead of two. */
 #ifndef HEED_KERNELS_I8_CACHE_H
 #define HEED_KERNELS_I8_CACHE_H
 
 enum {
     I8_CACHE_COLUMNS = WORD_BYTES * VF_LANES, /* of a tile: its words are as many vectors as a word has bytes */
-    I8_CACHE_ROWS = FEW_REGISTERS ? 2 : 4,
-    /* Bytes: how far ahead is what is fetched first, and what is fetched into L2 beyond that.  From memory 8 KB take 1.02 of the
-     * time, 16 KB 1.07, L1 alone 1.13, and no fetches 1.35 (Emerald Rapids, 32768 keys). */
-    I8_CACHE_AHEAD = 4096,
-    /* Columns that take in a block before the next one, for memory is read best in its order: heads of 128 from there take 0.95 of
-     * the time of one tile after another. */
+    I8_CACHE_ROWS = 4,
+    I8_CACHE_VECTORS = I8_HELD_VECTORS, /* of a half */
+    I8_CACHE_HOLDS = !FEW_REGISTERS,    /* chains */
+    /* Rows of a stretch.  With 64 from caches 1.03 of the time, with 32 1.13 (Zen 4).  Where what is read next is known no further
+     * than a page, SHORT: with pages of 64 tokens, from memory, 128 rows take 1.2 of its time. */
+    I8_CACHE_STRETCH = I8_CACHE_HOLDS ? 128 : TYPE_BLOCK,
+    I8_CACHE_SHORT = I8_CACHE_HOLDS ? 64 : TYPE_BLOCK,
+    /* Rows: how far ahead is what is fetched from memory, where it lies in order.  What is not there yet when it is to go on into
+     * L1 keeps L1 waiting: with 128 from memory 1.3 of the time, with 192 1.1, with 384 1.0 to 1.03 (Zen 4). */
+    I8_CACHE_AHEAD = 256,
+    /* Columns that take in a stretch before the next one, for memory is read best in its order. */
     I8_CACHE_ACROSS = 256
 };
-_Static_assert((int)I8_CACHE_ROWS <= (int)I8_ROWS, "rows of a tile are no more than others'");
+_Static_assert((int)I8_CACHE_ROWS <= (int)I8_ROWS && 2 * (int)I8_CACHE_VECTORS == (int)WORD_BYTES, "a tile's sums have room");
 
-/* Columns from j on of rows from `row` on; ahead: rows of b after which lines are fetched, 0: nothing is. */
+/* Columns from j on of rows of a from `row` on. */
 struct i8_cache_tile {
     const struct heed_i8_cache_product *product;
-    int row, j, ahead;
+    int row, j;
+    bool fetches;
 };
 
-/* Where rows of a tile's columns are: the next one, and what is fetched beside it, 0: nothing; up to which row both go on so, and
- * where the piece ends. */
-struct i8_cache_rows {
-    const char *b;
-    uintptr_t fetch;
-    int until, piece_end;
-};
-
-/* From row p on.  What is fetched lies tile->ahead rows further in the piece, or as far in what is read after it. */
-INLINE struct i8_cache_rows i8_cache_rows_at(const struct i8_cache_tile *tile, int p) {
-    const struct heed_i8_cache_product *product = tile->product;
-    const int number = p >> __builtin_ctz((unsigned)product->piece), first = p & -product->piece;
-    const int in_piece = smaller(product->piece, product->end - first), ahead = p - first + tile->ahead;
-    const bool last = first + in_piece >= product->end, within = ahead < in_piece;
-    const char *piece = (const char *)product->pieces[number] + tile->j;
-    const uintptr_t next = within ? (uintptr_t)piece : (uintptr_t)(last ? product->next : product->pieces[number + 1]);
-    return (struct i8_cache_rows){
-        .b = piece + (p - first) * product->ldb,
-        .fetch = tile->ahead && next ? next + (uintptr_t)((within ? ahead : ahead - in_piece) * product->ldb) : 0,
-        .until = first + in_piece - (within ? tile->ahead : 0),
-        .piece_end = first + in_piece};
+/* Row p of b, or as far behind its end in what is read after it; 0: nothing is. */
+INLINE uintptr_t i8_cache_row(const struct heed_i8_cache_product *product, int p) {
+    const int piece = product->piece, beyond = p - product->end;
+    if (beyond < 0)
+        return (uintptr_t)product->pieces[p >> __builtin_ctz((unsigned)piece)] + (uintptr_t)((p & (piece - 1)) * product->ldb);
+    return product->next ? (uintptr_t)product->next + (uintptr_t)(beyond * product->ldb) : 0;
 }
 
-/* A line of each of 4 rows into L1, and into L2 what lies as far behind it.  Where all goes into L2, into that, and so twice, for
- * of what is asked for once some is not fetched: decoding 32768 keys from memory with 32, 16 and 8 heads of 128 on 8 takes 0.72 to
- * 0.84 of the time so, with heads of 64 0.89 to 0.94, 4 tokens 0.95, pages of 64 tokens 0.80, of 16 1.10, 4096 keys from L3 1.06,
- * with 64 tokens 1.03; once, 8 KB ahead, 0.87 to 0.97, 4 KB ahead 0.97 to 1.07, and without fetches 1.0 to 1.2 (Zen 4). */
-INLINE void i8_cache_fetch(const enum heed_fetch_into into, int64_t ldb, uintptr_t at) {
-    UNROLL for (int u = 0; u < WORD_BYTES; u++) {
-        const char *line = (const char *)(at + (uintptr_t)(u * ldb));
-        if (into == HEED_INTO_L2)
-            __builtin_prefetch(line, 0, 2);
+/* Rows of b that a half takes, and what is fetched meanwhile, line by line, 0: nothing.  `far` comes from memory, into L2; some of
+ * what is asked for there is not fetched, so it is asked for `again`, which takes 0.9 of the time from memory, and would take 1.04
+ * from L3 (Zen 4).  `near` is read next, and goes into L1: 0.93 of the time from caches. */
+struct i8_cache_stretch {
+    int begin, end;
+    bool whole; /* begins with a block, lies in one piece, and has whole words */
+    uintptr_t b, far, again, near;
+};
+
+/* Half of the lines of 4 rows, for the other half of a tile asks for the rest: all of them beside one half take 1.05 to 1.3 of the
+ * time from memory. */
+INLINE void i8_cache_fetch(const int half, const bool into_l1, int64_t ldb, uintptr_t *rows) {
+    if (!*rows)
+        return;
+    UNROLL for (int u = 2 * half; u < 2 * half + 2; u++) {
+        if (into_l1)
+            __builtin_prefetch((const void *)(*rows + (uintptr_t)(u * ldb)), 0, 3);
         else
-            __builtin_prefetch(line, 0, 3);
-        if (into != HEED_INTO_L1)
-            __builtin_prefetch(line + I8_CACHE_AHEAD, 0, 2);
+            __builtin_prefetch((const void *)(*rows + (uintptr_t)(u * ldb)), 0, 2);
     }
+    *rows += (uintptr_t)(WORD_BYTES * ldb);
 }
 
-/* 4 rows from p on as words; where a has zeros before `begin` and from `end` on, another row's bytes stand for theirs. */
-INLINE void i8_cache_words(const bool whole, const struct heed_i8_cache_product *product, const char *b, int p,
-                           vi words[WORD_BYTES]) {
+/* A half of 4 rows from p on as words; where a has zeros before `begin` and from `end` on, another row's bytes stand for theirs. */
+INLINE void i8_cache_words(const bool whole, const int half, const struct heed_i8_cache_product *product, const uint8_t *b, int p,
+                           vi words[I8_CACHE_VECTORS]) {
+    vi rows[WORD_BYTES];
     UNROLL for (int u = 0; u < WORD_BYTES; u++) {
         const int row = whole ? u : larger(product->begin - p, smaller(u, product->end - 1 - p));
-        words[u] = v_load_int((const uint8_t *)b + row * product->ldb);
+        rows[u] = v_load_int(b + row * product->ldb);
     }
-    v_turn_bytes(words);
-    UNROLL for (int u = 0; u < WORD_BYTES; u++) words[u] = I8_RAISE(words[u]);
+    v_turn_bytes(rows);
+    UNROLL for (int v = 0; v < I8_CACHE_VECTORS; v++) words[v] = rows[half * I8_CACHE_VECTORS + v];
 }
 
-/* The sums of a tile take in rows [p, end), within a piece; q: of a's first row. */
-INLINE void i8_cache_sum(const int rows, const bool whole, const enum heed_fetch_into into,
-                         const struct heed_i8_cache_product *product, struct i8_cache_rows *at, const int8_t *q, int p, int end,
-                         vi sums[][WORD_BYTES]) {
-    const int64_t row_bytes = product->lda * (int64_t)sizeof *product->a, ldb = product->ldb;
-    const char *b = at->b;
-    uintptr_t fetch = at->fetch;
-    NO_UNROLL for (; p < end; p += WORD_BYTES) {
-        vi words[WORD_BYTES];
-        if (fetch) {
-            i8_cache_fetch(into, ldb, fetch);
-            fetch += (uintptr_t)(WORD_BYTES * ldb);
-        }
-        i8_cache_words(whole, product, b, p, words);
-        UNROLL for (int i = 0; i < rows; i++) {
-            const vi x = v_set1_word(q + i * row_bytes);
-            UNROLL for (int v = 0; v < WORD_BYTES; v++) sums[i][v] = I8_DOT(sums[i][v], words[v], x);
-        }
-        b += WORD_BYTES * ldb;
-        q += WORD_BYTES;
-    }
-    at->b = b;
-    at->fetch = fetch;
-}
-
-/* The chains of a tile take in rows [p, end) of b, which are all of a block of a, or of what it has.  A block has 8 turns of the
- * inner loop, so that finding out anew for each where its rows are, and where what is fetched, takes 1.04 of the time from caches
- * (Zen 4). */
-INLINE void i8_cache_block(const int rows, const bool whole, const enum heed_fetch_into into, const struct i8_cache_tile *tile,
-                           struct i8_cache_rows *at, int p, int end, float *chain) {
+/* The sums of a half take in 4 rows of the stretch, which goes on behind them; q: of a's first row.  What multiplies bytes without
+ * sign by bytes with one takes a for the former where it is positive, so that nothing is to be raised, or to change signs. */
+INLINE void i8_cache_turn(const bool positive, const int rows, const bool whole, const int half, const struct i8_cache_tile *tile,
+                          struct i8_cache_stretch *at, const int8_t *q, vi sums[][I8_CACHE_VECTORS]) {
     const struct heed_i8_cache_product *product = tile->product;
-    const int64_t lda = product->lda;
-    const struct heed_i8_block *a = product->a + tile->row * lda + p / TYPE_BLOCK;
-    const int8_t *q = a->q + p % TYPE_BLOCK;
-    vi sums[I8_CACHE_ROWS][WORD_BYTES];
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < WORD_BYTES; v++) sums[i][v] = i8_start(HEED_Q8_0, a + i * lda);
-    NO_UNROLL for (int stop; p < end; q += stop - p, p = stop) {
-        if (p >= at->until)
-            *at = i8_cache_rows_at(tile, p);
-        stop = smaller(end, at->piece_end);
-        i8_cache_sum(rows, whole, into, product, at, q, p, stop, sums);
-    }
-    PIN(chain); /* else gcc keeps chains in registers, and sums on the stack */
+    const int64_t ldb = product->ldb, row_bytes = product->lda * (int64_t)sizeof *product->a;
+    vi words[I8_CACHE_VECTORS];
+    if (!whole)
+        at->b = i8_cache_row(product, at->begin) + (uintptr_t)tile->j;
+    i8_cache_fetch(half, false, ldb, &at->far);
+    i8_cache_fetch(half, false, ldb, &at->again);
+    i8_cache_fetch(half, true, ldb, &at->near);
+    i8_cache_words(whole, half, product, (const uint8_t *)at->b, at->begin, words);
+    UNROLL for (int v = 0; v < I8_CACHE_VECTORS && !positive; v++) words[v] = I8_RAISE(words[v]);
     UNROLL for (int i = 0; i < rows; i++) {
-        const vf scale = v_set1(a[i * lda].scale);
-        UNROLL for (int v = 0; v < WORD_BYTES; v++) {
-            float *const to = chain + i * I8_CACHE_COLUMNS + v * VF_LANES;
-            v_store(to, v_fma(v_float_of_int(sums[i][v]), scale, v_load(to)));
+        /* Pinned: gcc 12 else copies sums back and forth, which takes 1.05 of the time. */
+        const vi x = v_bits(v_pin(v_of_bits(v_set1_word(q + i * row_bytes))));
+        UNROLL for (int v = 0; v < I8_CACHE_VECTORS; v++) sums[i][v] =
+            positive ? I8_DOT_U7(sums[i][v], x, words[v]) : I8_DOT(sums[i][v], words[v], x);
+    }
+    at->b += (uintptr_t)(WORD_BYTES * ldb);
+    at->begin += WORD_BYTES;
+}
+
+/* As i8_start: by vectors, for gcc 12 else takes the integers through mask registers. */
+INLINE vi i8_cache_start(const struct heed_i8_block *a) {
+    _Static_assert(I8_RAISED == 0 || I8_RAISED == 8 << 4, "so many times what blocks have");
+    return I8_RAISED > 0 ? v_shift(v_set1_word((const int8_t *)&a->minus_8), 4) : v_zero_int();
+}
+
+/* The chains of a half take in a stretch, block by block of a, or what of a block there is. */
+INLINE void i8_cache_half(const bool positive, const int rows, const bool whole, const int half, const struct i8_cache_tile *tile,
+                          struct i8_cache_stretch at, float *c) {
+    const int64_t lda = tile->product->lda;
+    const struct heed_i8_block *a = tile->product->a + tile->row * lda + at.begin / TYPE_BLOCK;
+    struct i8_chains chains;
+    c += half * I8_CACHE_VECTORS * VF_LANES;
+    i8_chains_begin(I8_CACHE_HOLDS, rows, c, &chains);
+    NO_UNROLL for (; at.begin < at.end; a++) {
+        const int in_block = whole ? 0 : at.begin % TYPE_BLOCK;
+        const int8_t *q = a->q + in_block, *const stop = q + smaller(TYPE_BLOCK - in_block, at.end - at.begin);
+        vi sums[I8_CACHE_ROWS][I8_CACHE_VECTORS];
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < I8_CACHE_VECTORS; v++) sums[i][v] =
+            positive ? v_zero_int() : i8_cache_start(a + i * lda);
+        NO_UNROLL for (; q < stop; q += WORD_BYTES) i8_cache_turn(positive, rows, whole, half, tile, &at, q, sums);
+        UNROLL for (int i = 0; i < rows; i++) {
+            const vf scale = v_set1(a[i * lda].scale);
+            UNROLL for (int v = 0; v < I8_CACHE_VECTORS; v++)
+                i8_chains_set(I8_CACHE_HOLDS, &chains, c, i, v,
+                              v_fma(v_float_of_int(sums[i][v]), scale, i8_chains_get(I8_CACHE_HOLDS, &chains, c, i, v)));
         }
     }
+    i8_chains_end(I8_CACHE_HOLDS, rows, &chains, c);
 }
 
 /* The chains of a tile, whose columns are turned, go to c. */
@@ -132,67 +139,87 @@ INLINE void i8_cache_end(const int rows, const struct i8_cache_tile *tile, const
     UNROLL for (int i = 0; i < rows; i++) {
         float *const c = product->c + (tile->row + i) * product->ldc + tile->j;
         vf x[WORD_BYTES];
-        UNROLL for (int v = 0; v < WORD_BYTES; v++) x[v] = v_load(chains + i * I8_CACHE_COLUMNS + v * VF_LANES);
+        UNROLL for (int v = 0; v < WORD_BYTES; v++) x[v] = v_load(chains + i * HEED_PANEL + v * VF_LANES);
         v_in_order(x);
         UNROLL for (int v = 0; v < WORD_BYTES; v++) if (tile->j + v * VF_LANES < product->columns) v_store(c + v * VF_LANES, x[v]);
     }
 }
 
-/* Tiles side by side, of columns from `first` on, block by block. */
-INLINE void i8_cache_across(const int rows, const enum heed_fetch_into into, struct i8_cache_tile *tile, int first, int columns) {
+/* The stretch from row p on, of all columns; what a ragged begin or end leaves of a block is one of its own. */
+INLINE struct i8_cache_stretch i8_cache_stretch_at(const struct heed_i8_cache_product *product, int p) {
+    const int longest = product->in_order ? I8_CACHE_STRETCH : I8_CACHE_SHORT;
+    const int most = p < product->begin ? TYPE_BLOCK : smaller(longest, larger(TYPE_BLOCK, product->piece));
+    const int stop = smaller(product->end, (p & -most) + most);
+    struct i8_cache_stretch at = {.begin = p, .end = stop % WORD_BYTES && stop - p > TYPE_BLOCK ? stop & -TYPE_BLOCK : stop};
+    at.whole = p >= product->begin && p % TYPE_BLOCK == 0 && at.end % WORD_BYTES == 0 && product->piece >= TYPE_BLOCK;
+    at.b = i8_cache_row(product, p);
+    at.near = i8_cache_row(product, at.end);
+    if (product->fetch_into == HEED_INTO_L1)
+        return at;
+    const int ahead = product->in_order ? I8_CACHE_AHEAD : smaller(product->piece, product->end);
+    at.far = i8_cache_row(product, p + ahead);
+    at.again = product->far ? i8_cache_row(product, p + ahead / 2) : 0;
+    return at;
+}
+
+/* Of a tile's columns, from j on.  Some tiles share lines, which are fetched once. */
+INLINE struct i8_cache_stretch i8_cache_of_tile(const struct i8_cache_stretch *all, const struct i8_cache_tile *tile, int after) {
+    struct i8_cache_stretch at = *all;
+    const bool fetches = tile->fetches && tile->j % LINE_BYTES == 0;
+    const uintptr_t j = (uintptr_t)tile->j;
+    at.b += j;
+    at.far = fetches && all->far ? all->far + j : 0;
+    at.again = fetches && all->again ? all->again + j : 0;
+    at.near = !fetches ? 0 : tile->j + LINE_BYTES < after ? all->b + j + LINE_BYTES : all->near;
+    return at;
+}
+
+/* Where the chains of a tile are, of so many rows. */
+INLINE float *i8_cache_chains(float *chains, const int rows, int j) { return chains + rows * (j & -HEED_PANEL) + j % HEED_PANEL; }
+
+/* Tiles side by side, of columns from `first` on, stretch by stretch. */
+INLINE void i8_cache_across(const bool positive, const int rows, struct i8_cache_tile *tile, int first, int columns) {
     const struct heed_i8_cache_product *product = tile->product;
     float chains[I8_CACHE_ROWS * I8_CACHE_ACROSS] __attribute__((aligned(64)));
-    struct i8_cache_rows at[I8_CACHE_ACROSS / I8_CACHE_COLUMNS];
-    for (int j = 0; j < columns; j += I8_CACHE_COLUMNS)
-        at[j / I8_CACHE_COLUMNS].until = 0;
-    memset(chains, 0, (size_t)(rows * round_up(columns, I8_CACHE_COLUMNS)) * sizeof *chains);
-    for (int p = product->begin / WORD_BYTES * WORD_BYTES, end; p < product->end; p = end) {
-        end = smaller(product->end, p / TYPE_BLOCK * TYPE_BLOCK + TYPE_BLOCK);
+    struct i8_cache_stretch all;
+    memset(chains, 0, (size_t)(rows * round_up(columns, HEED_PANEL)) * sizeof *chains);
+    for (int p = product->begin & -WORD_BYTES; p < product->end; p = all.end) {
+        all = i8_cache_stretch_at(product, p);
         for (int j = 0; j < columns; j += I8_CACHE_COLUMNS) {
+            float *const c = i8_cache_chains(chains, rows, j);
             tile->j = first + j;
-            if (p >= product->begin && end % WORD_BYTES == 0)
-                i8_cache_block(rows, true, into, tile, &at[j / I8_CACHE_COLUMNS], p, end, chains + rows * j);
-            else
-                i8_cache_block(rows, false, into, tile, &at[j / I8_CACHE_COLUMNS], p, end, chains + rows * j);
+            const struct i8_cache_stretch at = i8_cache_of_tile(&all, tile, first + columns);
+            UNROLL for (int half = 0; half < 2; half++) if (all.whole) i8_cache_half(positive, rows, true, half, tile, at, c);
+            else i8_cache_half(positive, rows, false, half, tile, at, c);
         }
     }
     for (int j = 0; j < columns; j += I8_CACHE_COLUMNS) {
         tile->j = first + j;
-        i8_cache_end(rows, tile, chains + rows * j);
+        i8_cache_end(rows, tile, i8_cache_chains(chains, rows, j));
     }
 }
 
-/* Into one cache alone only where that is known to be better.  Each way is code of its own: with all three in one function gcc kept
- * sums on the stack, and 4096 keys from L3 took 1.15 of the time, with 64 tokens 1.13 (Zen 4). */
-INLINE enum heed_fetch_into i8_cache_into(const enum heed_fetch_into into) {
-    const bool knows = (into == HEED_INTO_L1 && I8_ONCE) || (into == HEED_INTO_L2 && I8_INTO_L2);
-    return knows ? into : HEED_INTO_L1_AND_L2;
-}
-#define I8_CACHE_SHAPE(name, into, rows)                                                                                           \
+#define I8_CACHE_SHAPE(name, positive, rows)                                                                                       \
     NOINLINE void name##_##rows(struct i8_cache_tile *tile, int first, int columns) {                                              \
-        if (i8_cache_into(into) == (into))                                                                                         \
-            i8_cache_across(rows <= I8_CACHE_ROWS ? rows : 1, into, tile, first, columns);                                         \
+        i8_cache_across(positive, rows, tile, first, columns);                                                                     \
     }
-#define I8_CACHE_SHAPES(name, into)                                                                                                \
-    I8_CACHE_SHAPE(name, into, 1)                                                                                                  \
-    I8_CACHE_SHAPE(name, into, 2) I8_CACHE_SHAPE(name, into, 3) I8_CACHE_SHAPE(name, into, 4)
-I8_CACHE_SHAPES(i8_cache, HEED_INTO_L1_AND_L2)
-I8_CACHE_SHAPES(i8_cache_into_l1, HEED_INTO_L1)
-I8_CACHE_SHAPES(i8_cache_into_l2, HEED_INTO_L2)
+#define I8_CACHE_SHAPES(name, positive)                                                                                            \
+    I8_CACHE_SHAPE(name, positive, 1)                                                                                              \
+    I8_CACHE_SHAPE(name, positive, 2) I8_CACHE_SHAPE(name, positive, 3) I8_CACHE_SHAPE(name, positive, 4)
+I8_CACHE_SHAPES(i8_cache, false)
+I8_CACHE_SHAPES(i8_cache_positive, true)
 
 /* The first rows fetch. */
 static void i8_cache_product(const struct heed_i8_cache_product *product) {
-    static void (*const shapes[][I8_ROWS])(struct i8_cache_tile *, int, int) = {[HEED_INTO_L1_AND_L2] = I8_NAMES(i8_cache),
-                                                                                [HEED_INTO_L1] = I8_NAMES(i8_cache_into_l1),
-                                                                                [HEED_INTO_L2] = I8_NAMES(i8_cache_into_l2)};
-    const enum heed_fetch_into into = i8_cache_into(product->fetch_into);
+    static void (*const shapes[2][I8_CACHE_ROWS])(struct i8_cache_tile *, int, int) = {I8_NAMES(i8_cache),
+                                                                                       I8_NAMES(i8_cache_positive)};
     struct i8_cache_tile tile = {.product = product};
     for (int first = 0; first < product->columns; first += I8_CACHE_ACROSS) {
-        tile.ahead = larger(1, I8_CACHE_AHEAD / (int)product->ldb);
+        tile.fetches = true;
         for (int rows = tile.row = 0; tile.row < product->rows; tile.row += rows) {
             rows = i8_part(product->rows - tile.row, I8_CACHE_ROWS);
-            shapes[into][rows - 1](&tile, first, smaller(I8_CACHE_ACROSS, product->columns - first));
-            tile.ahead = 0;
+            shapes[product->positive][rows - 1](&tile, first, smaller(I8_CACHE_ACROSS, product->columns - first));
+            tile.fetches = false;
         }
     }
 }

@@ -32,8 +32,8 @@ INLINE void i8_bytes(const enum heed_type type, const void *x, float inverse, in
 /* Of integers, whose 0 has no sign. */
 INLINE float i8_less(const struct heed_i8_block *y) { return y->scale * ((float)y->minus_8 * 0.125f); }
 
-/* One block, also where some number is not finite. */
-INLINE void i8_block(const enum heed_type type, const void *x, struct heed_i8_block *y) {
+/* One block, also where some number is not finite.  Without sums these hold anything. */
+INLINE void i8_block(const enum heed_type type, const bool sums, const void *x, struct heed_i8_block *y) {
     const vf sizes = i8_sizes(type, x);
     if (v_any_nan(&sizes, 1)) {
         *y = (struct heed_i8_block){.scale = __builtin_nanf(""), .less = __builtin_nanf("")};
@@ -43,6 +43,8 @@ INLINE void i8_block(const enum heed_type type, const void *x, struct heed_i8_bl
     vf sum[2];
     y->scale = scale < least ? least : scale;
     i8_bytes(type, x, 1.0f / y->scale, y->q, sum);
+    if (!sums)
+        return;
     y->minus_8_of_first = -8 * (int32_t)v_sum(sum[0]);
     y->minus_8 = y->minus_8_of_first - 8 * (int32_t)v_sum(sum[1]);
     y->less = i8_less(y);
@@ -77,25 +79,30 @@ INLINE bool i8_scales(const float *rows, float *scales, float *inverses) {
 }
 
 /* So many blocks as vectors have lanes, or less; false: some number is not finite. */
-INLINE bool i8_group(const enum heed_type type, const void *x, int count, struct heed_i8_block *y) {
+INLINE bool i8_group(const enum heed_type type, const bool sums, const void *x, int count, struct heed_i8_block *y) {
     float rows[2][VF_LANES * VF_LANES] __attribute__((aligned(64))), scales[VF_LANES], inverses[VF_LANES];
     NO_UNROLL for (int i = 0; i < VF_LANES; i++) {
         v_store(rows[0] + i * VF_LANES, i < count ? i8_sizes(type, type_at(type, x, i * TYPE_BLOCK)) : v_zero());
-        v_store(rows[1] + i * VF_LANES, v_zero());
+        if (sums)
+            v_store(rows[1] + i * VF_LANES, v_zero());
     }
     if (!i8_scales(rows[0], scales, inverses))
         return false;
     NO_UNROLL for (int i = 0; i < count; i++) {
         vf sum[2];
         i8_bytes(type, type_at(type, x, i * TYPE_BLOCK), inverses[i], y[i].q, sum);
+        y[i].scale = scales[i];
+        if (!sums)
+            continue;
         v_store(rows[0] + i * VF_LANES, sum[0]);
         v_store(rows[1] + i * VF_LANES, v_add(sum[0], sum[1]));
     }
+    if (!sums)
+        return true;
     float first[VF_LANES], both[VF_LANES];
     i8_minus_8(rows[0], first);
     i8_minus_8(rows[1], both);
     NO_UNROLL for (int i = 0; i < count; i++) {
-        y[i].scale = scales[i];
         y[i].minus_8 = (int32_t)both[i];
         y[i].minus_8_of_first = (int32_t)first[i];
         y[i].less = i8_less(&y[i]);
@@ -103,18 +110,20 @@ INLINE bool i8_group(const enum heed_type type, const void *x, int count, struct
     return true;
 }
 
-INLINE void i8_row_of(const enum heed_type type, const void *x, int64_t blocks, struct heed_i8_block *y) {
+INLINE void i8_row_of(const enum heed_type type, const bool sums, const void *x, int64_t blocks, struct heed_i8_block *y) {
     for (int count; blocks > 0; blocks -= count, y += count, x = type_at(type, x, count * TYPE_BLOCK)) {
         count = (int)min_i64(blocks, VF_LANES);
-        if (count >= VF_LANES / 2 && i8_group(type, x, count, y))
+        if (count >= VF_LANES / 2 && i8_group(type, sums, x, count, y))
             continue;
         for (int i = 0; i < count; i++)
-            i8_block(type, type_at(type, x, i * TYPE_BLOCK), y + i);
+            i8_block(type, sums, type_at(type, x, i * TYPE_BLOCK), y + i);
     }
 }
 
 static void i8_row(const void *x, enum heed_type type, int64_t blocks, struct heed_i8_block *y) {
-    WITH_TYPE(type, i8_row_of(TYPE, x, blocks, y));
+    WITH_TYPE(type, i8_row_of(TYPE, true, x, blocks, y));
 }
+
+static void i8_weights(const float *x, int64_t blocks, struct heed_i8_block *y) { i8_row_of(HEED_F32, false, x, blocks, y); }
 
 #endif

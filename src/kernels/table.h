@@ -91,12 +91,13 @@ static const struct heed_i8_kernels i8_kernels = {
         .pair_queries = pair_queries, .pair_rows = pair_rows, .gemm_tile = gemm_tile, .dots = table_dots, .pairs = table_pairs,    \
         .finish_products = finish_products, .gemm_small = gemm_small, .score_panel = score_panel, .exp_rows = exp_rows,            \
         .merge_rows = merge_rows, .value_rows = value_rows, .softmax_values = softmax_values, .thin_product = table_thin,          \
-        .thin_product_transposed = table_thin_transposed, .thin_blocks = thin_blocks, .i8_row = i8_row, .i8 = table_i8,            \
-        .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row, .hide_row = hide_row,      \
-        .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows, .round_rows = round_rows,    \
-        .store_row = store_row, .scale_rows = scale_rows, .finish_rows = finish_rows, .weights_row = weights_row,                  \
-        .softmax_rows = softmax_rows, .add_scaled = add_scaled, .norm_row = norm_row, .activation_row = activation_row,            \
-        .rope = rope, .divide_row = divide_row, .max_size = max_size, .exp2 = exp2_array, .log = log_sleef,                        \
+        .thin_product_transposed = table_thin_transposed, .thin_blocks = thin_blocks, .i8_row = i8_row, .i8_weights = i8_weights,  \
+        .i8 = table_i8, .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row,            \
+        .hide_row = hide_row, .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows,        \
+        .round_rows = round_rows, .store_row = store_row, .scale_rows = scale_rows, .finish_rows = finish_rows,                    \
+        .weights_row = weights_row, .softmax_rows = softmax_rows, .add_scaled = add_scaled, .norm_row = norm_row,                  \
+        .activation_row = activation_row, .rope = rope, .divide_row = divide_row, .max_size = max_size, .exp2 = exp2_array,        \
+        .log = log_sleef,                                                                                                          \
     }
 
 extern const struct heed_kernels TABLE;
