@@ -103,8 +103,8 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     plan->in_order = request->cache && request->cache->page_tokens >= HEED_CHUNK;
     /* A call has half of the shared cache at best: an engine reads weights and other layers' caches in between.  L2 comes first,
      * since to ask for the other takes longer than a small call. */
-    plan->is_far = plan->is_thin && plan->fetch_into == HEED_INTO_L2 && exceed(plan, heed_cache_sizes().l2) &&
-                   exceed(plan, heed_cache_shared() / 2);
+    plan->leaves_l2 = plan->is_thin && plan->fetch_into == HEED_INTO_L2 && exceed(plan, heed_cache_sizes().l2);
+    plan->is_far = plan->leaves_l2 && plan->in_order && exceed(plan, heed_cache_shared() / 2);
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
         if (plan->key_type == HEED_F32 && !plan->is_thin)
