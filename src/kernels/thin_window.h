@@ -170,15 +170,16 @@ INLINE struct thin_parts thin_parts_of(int n, int most) {
 }
 INLINE int thin_part(const struct thin_parts *parts, int i) { return parts->each + (i < parts->longer); }
 
-/* Tiles of a product. */
+/* Tiles of a product; `last`: vectors of one more, behind the others, 0: there is none. */
 struct thin_split {
     struct thin_parts rows, vectors;
+    int last;
 };
 INLINE struct thin_split thin_split_of(int rows, int columns) {
     const struct thin_parts parts = thin_parts_of(rows, rows <= THIN_ROWS ? THIN_ROWS : TILE_ROWS);
     const int tile_rows = thin_part(&parts, 0);
     const int vectors = tile_rows > TILE_ROWS ? TALL_VECTORS : tile_rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS;
-    return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
+    return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors), 0};
 }
 
 /* Rows from `from` on, columns from j on, so many tiles side by side: a call for each takes longer than four rows of a window. */
@@ -196,6 +197,8 @@ INLINE void thin_tiles(const thin_shape (*shapes)[THIN_MOST_VECTORS], const stru
         if (across->longer < across->count)
             shapes[rows - 1][across->each - 1](window, from, across->longer * (across->each + 1) * VF_LANES,
                                                across->count - across->longer);
+        if (split->last > 0)
+            shapes[rows - 1][split->last - 1](window, from, (across->count * across->each + across->longer) * VF_LANES, 1);
         from += rows;
     }
 }
