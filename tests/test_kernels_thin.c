@@ -11,8 +11,9 @@ enum { MOST_ROWS = 17 }; /* of tiles: more than those of any table */
 
 struct thin_case {
     bool transposed, continues, has_next;
-    bool pairs; /* a and b are bf16 */
-    bool exact; /* no room behind the columns of b */
+    bool pairs;    /* a and b are bf16 */
+    bool exact;    /* no room behind the columns of b */
+    bool of_cache; /* b lies in order, as a cache has it, and goes into L2 alone */
     int rows, columns, skipped;
     int64_t k, ldb;
     float *a, *b, *c; /* b: [k][width_b] or [columns][k] */
@@ -72,8 +73,8 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .near = rng_range(rng, 0, 1),
                                               .crowded = rng_range(rng, 0, 1),
                                               .exact = t->exact,
-                                              .in_order = rng_range(rng, 0, 1),
-                                              .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2),
+                                              .in_order = t->of_cache || rng_range(rng, 0, 1),
+                                              .fetch_into = t->of_cache ? HEED_INTO_L2 : (enum heed_fetch_into)rng_range(rng, 0, 2),
                                               .next = t->has_next ? t->a : NULL,
                                               .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};
     (t->transposed ? table->thin_product_transposed : table->thin_product)(&product);
@@ -112,14 +113,17 @@ static int any_columns(struct rng *rng) {
 
 static void check_thin_product(const struct heed_kernels *table, struct rng *rng, bool transposed, int rows, int64_t k) {
     const enum fill mode = any_fill(rng);
-    const int columns = any_columns(rng), skipped = (int)rng_range(rng, 0, columns - 1);
-    const int whole = (columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES;
-    const int64_t gap = rng_range(rng, 0, 1) * rng_range(rng, 0, 20);
+    const bool of_cache = !transposed && rng_range(rng, 0, 3) == 0;
+    const int columns = of_cache ? HEED_SUM_LANES * (int)rng_range(rng, 1, 2 * HEED_PANEL / HEED_SUM_LANES) : any_columns(rng);
+    const int whole = (columns + HEED_SUM_LANES - 1) / HEED_SUM_LANES * HEED_SUM_LANES,
+              skipped = (int)rng_range(rng, 0, columns - 1);
+    const int64_t gap = of_cache ? 0 : rng_range(rng, 0, 1) * rng_range(rng, 0, 20);
     struct thin_case t = {.transposed = transposed,
                           .continues = rng_range(rng, 0, 1),
                           .pairs = rng_range(rng, 0, 3) == 0,
                           .has_next = rng_range(rng, 0, 1),
                           .exact = rng_range(rng, 0, 1),
+                          .of_cache = of_cache,
                           .rows = rows,
                           .columns = columns,
                           .skipped = transposed && rng_range(rng, 0, 1) ? skipped % HEED_SUM_LANES : 0,
