@@ -49,10 +49,34 @@ static void clear_unseen(const struct attention_block *block, int i, int first, 
     memset(weights + end, 0, (size_t)(last - end) * sizeof *weights);
 }
 
+/* heed_kv_append's scales are more than 0, but a cache may be another's. */
+static bool any_negative(const float *scales, int n) {
+    bool any = false;
+    for (int j = 0; j < n; j++)
+        any |= scales[j] < 0.0f;
+    return any;
+}
+
+/* Rows of weights, of the keys [first, last), as bytes. */
+static void round_weights(const struct attention_block *block, int rows, int first, int last, bool positive,
+                          struct heed_i8_block *weights) {
+    const struct heed_kernels *kernels = block->kernels;
+    const int lda = HEED_CHUNK / TYPE_BLOCK, at = first / TYPE_BLOCK;
+    const bool whole = last - first == HEED_CHUNK; /* all rows as one */
+    const int64_t blocks = whole ? rows * lda : (last - first) / TYPE_BLOCK;
+    for (int i = 0; i < (whole ? 1 : rows); i++) {
+        const float *row = block->chunk->scores + i * HEED_CHUNK + first;
+        if (positive)
+            kernels->i8_weights(row, blocks, weights + i * lda + at);
+        else
+            kernels->i8_row(row, HEED_F32, blocks, weights + i * lda + at);
+    }
+}
+
 void heed_block_weight_i8(const struct attention_block *block, int rows, const void *next) {
     const struct attention_chunk *chunk = block->chunk;
     const struct attention_plan *plan = block->plan;
-    const int begin = chunk->begins[0], end = chunk->ends[rows - 1], lda = HEED_CHUNK / TYPE_BLOCK;
+    const int begin = chunk->begins[0], end = chunk->ends[rows - 1];
     const int first = begin / TYPE_BLOCK * TYPE_BLOCK, last = (int)round_up(end, TYPE_BLOCK);
     struct heed_i8_block *weights = blocks_at(block->source);
     if (begin >= end) {
@@ -61,22 +85,18 @@ void heed_block_weight_i8(const struct attention_block *block, int rows, const v
     }
     for (int i = 0; i < rows; i++)
         clear_unseen(block, i, first, last);
-    if (last - first == HEED_CHUNK) /* all rows as one */
-        block->kernels->i8_weights(chunk->scores, rows * lda, weights);
-    else
-        for (int i = 0; i < rows; i++)
-            block->kernels->i8_weights(chunk->scores + i * HEED_CHUNK + first, (last - first) / TYPE_BLOCK,
-                                       weights + i * lda + first / TYPE_BLOCK);
+    const bool positive = !any_negative(chunk->value_scales + begin, end - begin);
+    round_weights(block, rows, first, last, positive, weights);
     plan->i8->cache_product(&(struct heed_i8_cache_product){
         .rows = rows,
         .columns = (int)plan->output_ld,
         .begin = begin,
         .end = end,
-        .positive = true,
+        .positive = positive,
         .in_order = plan->in_order,
         .far = plan->leaves_l2,
         .a = weights,
-        .lda = lda,
+        .lda = HEED_CHUNK / TYPE_BLOCK,
         .pieces = chunk->values,
         .piece = chunk->piece_keys,
         .ldb = chunk->value_ld,

@@ -6,6 +6,7 @@
 
 #include "dispatch.h"
 #include "internal.h"
+#include "kv_cache.h"
 #include "types.h"
 
 #include <check.h>
@@ -65,12 +66,27 @@ static void fill_cache(struct rng *rng, struct i8_case *c) {
     free(value);
 }
 
+/* As another's cache may have them: heed_kv_append writes none. */
+static void make_scales_negative(struct rng *rng, const struct i8_case *c) {
+    struct kv_layout layout;
+    heed_kv_layout(&c->cache, &layout);
+    for (int64_t i = 0; i < c->plain.request.num_kv_heads * c->plain.request.key_tokens; i++) {
+        const int64_t head = i / c->plain.request.key_tokens, token = i % c->plain.request.key_tokens;
+        if (rng_range(rng, 0, 9))
+            continue;
+        c->value_scales[i] = -c->value_scales[i];
+        memcpy(kv_value_scale(&c->cache, &layout, 0, head, token), &c->value_scales[i], sizeof *c->value_scales);
+    }
+}
+
 static struct i8_case new_case(struct rng *rng) {
     struct i8_case c = {.plain = plain_attention_new(rng, HEED_COMPUTE_I8)};
     const struct heed_attention *r = &c.plain.request;
     if (rng_range(rng, 0, 3) == 0)
         c.plain.query[rng_range(rng, 0, r->num_heads * r->query_tokens * r->head_dim - 1)] = INFINITY;
     fill_cache(rng, &c);
+    if (rng_range(rng, 0, 3) == 0)
+        make_scales_negative(rng, &c);
     return c;
 }
 
