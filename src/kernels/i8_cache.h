@@ -133,6 +133,11 @@ INLINE void i8_cache_half(const bool positive, const int rows, const bool whole,
     i8_chains_end(I8_CACHE_HOLDS, rows, &chains, c);
 }
 
+INLINE void i8_cache_halves(const bool positive, const int rows, const bool whole, const struct i8_cache_tile *tile,
+                            const struct i8_cache_stretch *at, float *c) {
+    UNROLL for (int half = 0; half < 2; half++) i8_cache_half(positive, rows, whole, half, tile, *at, c);
+}
+
 /* The chains of a tile, whose columns are turned, go to c. */
 INLINE void i8_cache_end(const int rows, const struct i8_cache_tile *tile, const float *chains) {
     const struct heed_i8_cache_product *product = tile->product;
@@ -190,8 +195,10 @@ INLINE void i8_cache_across(const bool positive, const int rows, struct i8_cache
             float *const c = i8_cache_chains(chains, rows, j);
             tile->j = first + j;
             const struct i8_cache_stretch at = i8_cache_of_tile(&all, tile, first + columns);
-            UNROLL for (int half = 0; half < 2; half++) if (all.whole) i8_cache_half(positive, rows, true, half, tile, at, c);
-            else i8_cache_half(positive, rows, false, half, tile, at, c);
+            if (all.whole)
+                i8_cache_halves(positive, rows, true, tile, &at, c);
+            else
+                i8_cache_halves(positive, rows, false, tile, &at, c);
         }
     }
     for (int j = 0; j < columns; j += I8_CACHE_COLUMNS) {
