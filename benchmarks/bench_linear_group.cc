@@ -1,6 +1,6 @@
 /* heed_linear_group, the experts of a mixture: each has a few rows of its own and packed weights.  Its price is the time over that
- * of heed_linear for one after another.  Both must have the bits of heed_linear by the
- * scalar kernels, which bench_linear.cc compares with the exact result. */
+ * of heed_linear for one after another.  Both must have the bits of heed_linear by the scalar kernels, which bench_linear.cc
+ * compares with the exact result. */
 #include <cstring>
 #include <vector>
 

@@ -63,7 +63,7 @@ static struct cache_case new_case(struct rng *rng) {
                                        .piece = pieces[rng_range(rng, 0, 5)],
                                        .positive = rng_range(rng, 0, 1),
                                        .in_order = rng_range(rng, 0, 1),
-                                       .far = rng_range(rng, 0, 1),
+                                       .leaves_l2 = rng_range(rng, 0, 1),
                                        .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2)}};
     c.product.begin = rng_range(rng, 0, 1) ? 0 : (int)rng_range(rng, 0, c.product.end - 1);
     c.product.ldb = c.product.columns + rng_range(rng, 0, 1) * rng_range(rng, 0, 40);

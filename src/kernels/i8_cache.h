@@ -164,7 +164,7 @@ INLINE struct i8_cache_stretch i8_cache_stretch_at(const struct heed_i8_cache_pr
         return at;
     const int ahead = product->in_order ? I8_CACHE_AHEAD : smaller(product->piece, product->end);
     at.far = i8_cache_row(product, p + ahead);
-    at.again = product->far ? i8_cache_row(product, p + ahead / 2) : 0;
+    at.again = product->leaves_l2 ? i8_cache_row(product, p + ahead / 2) : 0;
     return at;
 }
 
