@@ -50,6 +50,8 @@ static void choose_sizes(struct rng *rng, struct heed_gemm *g) {
     const int64_t kind = rng_range(rng, 0, 5);
     for (int i = 0; i < 3; i++)
         *sizes[i] = kind == 0 ? edges[rng_range(rng, 0, 8)] : rng_range(rng, 1, kind == 1 ? 160 : 70);
+    if (kind == 1 && rng_range(rng, 0, 1)) /* those without a plan */
+        g->m = rng_range(rng, 1, 20), g->n = rng_range(rng, 1, 64), g->k = rng_range(rng, 1, 32);
     if (kind >= 3) /* few rows */
         g->m = rng_range(rng, 1, 34), g->k = rng_range(rng, 1, 400);
     if (kind == 2 && rng_range(rng, 0, 1)) /* strips of a */
