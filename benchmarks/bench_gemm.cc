@@ -37,7 +37,8 @@ const Types floats = {HEED_F32, HEED_F32, HEED_COMPUTE_F32}, weights_of_bf16 = {
 /* Weights of 8 and 4 bits.  A single row reads them from memory, where those of a large model are: layers in turn. */
 const Shape weight_shapes[] = {{1, 4096, 4096}, {8, 4096, 4096}, {32, 4096, 4096}, {512, 768, 768}};
 const Shape brief_weight_shapes[] = {{67, 130, 256}, {1, 300, 512}};
-const heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
+const heed_type weight_types[] = {HEED_I8,   HEED_Q8_0, HEED_Q4_0,   HEED_Q5_0, HEED_Q4_K,
+                                  HEED_Q5_K, HEED_Q6_K, HEED_IQ4_NL, HEED_MXFP4};
 /* Few rows, with weights as checkpoints have them. */
 const Shape checkpoint_shapes[] = {{1, 4096, 4096}, {4, 4096, 4096}, {1, 4096, 11008}};
 const Shape brief_checkpoint_shapes[] = {{1, 300, 200}};
@@ -45,7 +46,7 @@ const heed_type checkpoint_types[] = {HEED_F32, HEED_BF16};
 const int64_t layers_bytes = INT64_C(256) << 20;
 
 /* Elements and bytes of a block; where its scale d is, and what makes its elements as small as others, in f16: 2^-7, 2^-3, 2^-10,
- * 2^-11, 2^-13 or 2^-4; and m, where there is one, which makes their mean 0. */
+ * 2^-11, 2^-13 or 2^-4, of mxfp4 an exponent and two elements; and m, where there is one, which makes their mean 0. */
 struct Format {
     const char *name;
     int64_t elements, bytes, scale_at;
@@ -61,7 +62,9 @@ const Format &format_of(heed_type type) {
                                      {"q4_K", 256, 144, 0, 0x1400, 0x1f80},
                                      {"q5_K", 256, 176, 0, 0x1000, 0x1fc0},
                                      {"q6_K", 256, 210, 208, 0x0800, 0},
-                                     {"q5_0", 32, 22, 0, 0x2c00, 0}};
+                                     {"q5_0", 32, 22, 0, 0x2c00, 0},
+                                     {"iq4_nl", 32, 18, 0, 0x2000, 0},
+                                     {"mxfp4", 32, 17, 0, 0x537c, 0}};
     return formats[type];
 }
 bool has_blocks(heed_type type) { return format_of(type).elements > 1; }

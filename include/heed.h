@@ -90,11 +90,16 @@ enum heed_type {
      * scales d and m of f16, and scales of groups.  The element of number q, without sign, is fma(d * s, q, -(m * t)), s and t
      * being its group's, d * s and m * t exact; of HEED_Q6_K fma(d * s, q, -(32 * d * s)), which is (d * s) * (q - 32), but that 0
      * is +0, and of infinite d all elements are NaN. */
-    HEED_Q4_K, /* 8 groups of 32, s and t of 6 bits */
-    HEED_Q5_K, /* the same */
-    HEED_Q6_K, /* 16 groups of 16, s of 8 bits with sign */
-    HEED_Q5_0  /* blocks of 32 again, 22 bytes: a scale, 4 bytes, and 16 as HEED_Q4_0 has them; they have the lower 4 bits of an
-                  element, plus 16, of element i bit i of the 4 bytes, which begin with their lowest, is the fifth */
+    HEED_Q4_K,   /* 8 groups of 32, s and t of 6 bits */
+    HEED_Q5_K,   /* the same */
+    HEED_Q6_K,   /* 16 groups of 16, s of 8 bits with sign */
+    HEED_Q5_0,   /* blocks of 32 again, 22 bytes: a scale, 4 bytes, and 16 as HEED_Q4_0 has them; they have the lower 4 bits of an
+                    element, plus 16, of element i bit i of the 4 bytes, which begin with their lowest, is the fifth */
+    HEED_IQ4_NL, /* as HEED_Q4_0, but 4 bits of n stand for the n-th of -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53,
+                    69, 89, 113 */
+    HEED_MXFP4   /* OCP's, as ggml has it, 17 bytes: a byte e, the scale 2^(e - 128), and 16 as HEED_Q4_0 has them, where n stands
+                    for the n-th of 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12.  Scales with e below 26 are 0; 255 is an
+                    exponent like others */
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is

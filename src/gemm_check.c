@@ -61,11 +61,11 @@ static enum heed_status check_sizes(const struct heed_gemm *request, const struc
     return HEED_OK;
 }
 
-/* A matrix in units of its type, of which a row has so many. */
-static struct heed_region region_of_units(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t units,
+/* A matrix in units of so many bytes, of which a row has so many. */
+static struct heed_region region_of_units(const char *name, const void *data, int64_t bytes, int64_t rows, int64_t units,
                                           int64_t ld) {
     struct heed_region region = region_of(name, data, HEED_F32, rows, units, ld);
-    region.element_bytes = (int)type_bytes(type);
+    region.element_bytes = (int)bytes;
     return region;
 }
 
@@ -73,7 +73,7 @@ static struct heed_region region_of_units(const char *name, const void *data, en
 static struct heed_region region_of_b(const struct heed_gemm *request, const struct heed_gemm_names *names) {
     const enum heed_type type = request->b_type;
     const int64_t rows = request->transpose_b ? request->n : request->k, columns = request->transpose_b ? request->k : request->n;
-    return region_of_units(names->b, request->b, type, rows, type_units(type, columns), type_units(type, request->ldb));
+    return region_of_units(names->b, request->b, type_bytes(type), rows, type_units(type, columns), type_units(type, request->ldb));
 }
 
 static enum heed_status check_scales(const struct heed_gemm *request, const struct heed_gemm_names *names,
@@ -97,11 +97,11 @@ static enum heed_status check_b(const struct heed_gemm *request, const struct he
 
 static enum heed_status check_packed(const struct heed_gemm *request, const struct heed_gemm_names *names, const void *packed,
                                      struct heed_region *region) {
-    const int64_t bytes = heed_gemm_packed_bytes(request), units = bytes / type_bytes(request->b_type);
+    const int64_t bytes = heed_gemm_packed_bytes(request), unit = type_packed_bytes(request->b_type);
     if (bytes < 0)
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld and %s is %lld, the packed matrix does not fit into the address space",
                          names->n, (long long)request->n, names->k, (long long)request->k);
-    *region = region_of_units(names->packed_b, packed, request->b_type, 1, units, units);
+    *region = region_of_units(names->packed_b, packed, unit, 1, bytes / unit, bytes / unit);
     return heed_region_check(region);
 }
 

@@ -19,8 +19,24 @@ float i8_round_block(const float *x, int64_t step, int q[TYPE_BLOCK]) {
     return scale;
 }
 
+/* The integers of a block whose 4 bits stand for others are its elements, divided by the scale. */
+static float table_block(enum heed_type type, const char *block, int w[TYPE_BLOCK]) {
+    uint16_t half;
+    memcpy(&half, block, sizeof half);
+    char one[Q4_0_BYTES] = {0, 0x3c}; /* the same block, of scale 1 */
+    memcpy(one + (type == HEED_MXFP4 ? 1 : 2), block + (type == HEED_MXFP4 ? 1 : 2), TYPE_BLOCK / 2);
+    if (type == HEED_MXFP4)
+        one[0] = (char)128;
+    for (int p = 0; p < TYPE_BLOCK; p++)
+        w[p] = (int)ref_element(one, type, p);
+    const int e = (unsigned char)*block;
+    return type == HEED_IQ4_NL ? (float)ref_widen_f16(half) : e < 26 ? 0 : ldexpf(1, e - 128);
+}
+
 /* The integers of a block of weights, and its scale. */
 static float weight_block(enum heed_type type, const char *block, int w[TYPE_BLOCK]) {
+    if (type_has_table(type))
+        return table_block(type, block, w);
     uint16_t half;
     memcpy(&half, block, sizeof half);
     const int64_t numbers = type_span(type, TYPE_BLOCK) - (type == HEED_Q8_0 ? TYPE_BLOCK : TYPE_BLOCK / 2);

@@ -115,7 +115,7 @@ START_TEST(test_api_gemm) {
     REFUSED(gemm, (r.a_type = HEED_BF16, r.lda = INT64_MAX / 2), "a", "4611686018427387903");
     REFUSED(gemm, r.a_type = HEED_I8, "a_type", "3");
     REFUSED(gemm, r.c_type = HEED_Q4_0, "c_type", "5");
-    REFUSED(gemm, r.b_type = (enum heed_type)10, "b_type", "10");
+    REFUSED(gemm, r.b_type = (enum heed_type)12, "b_type", "12");
     REFUSED(gemm, r.b_scales = memory, "b_scales", "NULL");
     REFUSED(gemm, (r.b_scales = memory, r.m = r.k = r.n = r.lda = r.ldb = r.ldc = 200), "b_scales", "NULL"); /* no small call */
     REFUSED(gemm, r.b_type = HEED_I8, "b_scales", "NULL");

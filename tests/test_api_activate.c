@@ -41,7 +41,7 @@ START_TEST(test_api_activate_refuses) {
     REFUSED_ACTIVATE(r.bias = misaligned(memory), "bias", "align");
     REFUSED_ACTIVATE(r.input.type = HEED_I8, "input.type", "3");
     REFUSED_ACTIVATE(r.gate.type = HEED_Q4_0, "gate.type", "5");
-    REFUSED_ACTIVATE(r.output.type = (enum heed_type)10, "output.type", "10");
+    REFUSED_ACTIVATE(r.output.type = (enum heed_type)12, "output.type", "12");
     REFUSED_ACTIVATE((r.output.data = memory, r.output.type = HEED_F16), "output", "overlap");
     REFUSED_ACTIVATE(r.gate.token_stride = -1, "gate.token_stride", "-1");
     REFUSED_ACTIVATE(r.output.token_stride = 4, "output.token_stride", "4");

@@ -42,7 +42,7 @@ START_TEST(test_api_embedding_refuses_tables) {
     REFUSED(embedding, lookup[1].rows = 0, "lookup[1].rows", "0");
     REFUSED(embedding, lookup[0].rows = (int64_t)1 << 58, "lookup[0].data", "288230376151711744");
     REFUSED(embedding, lookup[1].stride = -1, "lookup[1].stride", "-1");
-    REFUSED(embedding, lookup[1].type = (enum heed_type)10, "lookup[1].type", "10");
+    REFUSED(embedding, lookup[1].type = (enum heed_type)12, "lookup[1].type", "12");
     REFUSED(embedding, lookup[1].type = (enum heed_type) - 1, "lookup[1].type", "");
     REFUSED(embedding, lookup[1].scales = NULL, "lookup[1].scales", "NULL");
     REFUSED(embedding, lookup[0].scales = memory, "lookup[0].scales", "f32");
@@ -56,7 +56,7 @@ START_TEST(test_api_embedding_refuses_tables) {
     REFUSED(embedding, (lookup[0].type = HEED_Q8_0, lookup[0].stride = 48), "lookup[0].stride", "48");
     REFUSED(embedding, (lookup[0].type = HEED_Q4_0, r.columns = 30), "columns", "30");
     REFUSED(embedding, lookup[0].type = HEED_Q6_K, "columns", "256");
-    REFUSED(embedding, lookup[0].type = (enum heed_type)10, "lookup[0].type", "10");
+    REFUSED(embedding, lookup[0].type = (enum heed_type)12, "lookup[0].type", "12");
     REFUSED(embedding, (lookup[0].type = HEED_Q4_0, lookup[0].data = (const char *)memory + 1), "lookup[0].data", "align");
 }
 END_TEST

@@ -237,7 +237,7 @@ START_TEST(test_api_convert) {
     REFUSED(convert, r.rows = -1, "rows", "-1");
     REFUSED(convert, r.columns = -1, "columns", "-1");
     REFUSED(convert, r.input.type = HEED_I8, "input.type", "3");
-    REFUSED(convert, r.input.type = (enum heed_type)10, "input.type", "10");
+    REFUSED(convert, r.input.type = (enum heed_type)12, "input.type", "12");
     REFUSED(convert, r.input.type = HEED_Q4_K, "columns", "256");
     REFUSED(convert, (r.input.type = HEED_Q8_0, r.columns = 31), "columns", "input.type q8_0");
     REFUSED(convert, (r.input.type = HEED_Q4_0, r.input.token_stride = 33), "input.token_stride", "33");

@@ -54,7 +54,7 @@ START_TEST(test_api_norm_refuses) {
     REFUSED_NORM(r.sum.data = misaligned(memory), "sum", "align");
     REFUSED_NORM(r.input.type = HEED_I8, "input.type", "3");
     REFUSED_NORM(r.residual.type = HEED_Q8_0, "residual.type", "4");
-    REFUSED_NORM(r.output.type = (enum heed_type)10, "output.type", "10");
+    REFUSED_NORM(r.output.type = (enum heed_type)12, "output.type", "12");
     REFUSED_NORM(r.sum.type = HEED_I8, "sum.type", "3");
     REFUSED_NORM(r.input.token_stride = -5, "input.token_stride", "-5");
     REFUSED_NORM(r.output.token_stride = 4, "output.token_stride", "4");

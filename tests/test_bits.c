@@ -108,7 +108,7 @@ static void weight_bits(struct pass *pass, enum heed_type type, enum heed_comput
 static void all_weight_bits(struct pass *pass, const struct heed_exec *exec) {
     static const int64_t shapes[][3] = {{1, 3, 32}, {1, 130, 320}, {4, 65, 128}, {7, 64, 96}, {40, 70, 288}},
                          k_shapes[][3] = {{1, 67, 512}, {14, 70, 768}};
-    static const enum heed_type types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0};
+    static const enum heed_type types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_IQ4_NL, HEED_MXFP4};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             weight_bits(pass, types[t], HEED_COMPUTE_F32, shapes[s], exec);

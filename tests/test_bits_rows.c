@@ -103,11 +103,11 @@ void all_embedding_bits(struct pass *pass, const struct heed_exec *exec) {
     }
 }
 
-/* A table of each type that was not there when all_embedding_bits was: K formats, and q5_0. */
+/* A table of each type that was not there when all_embedding_bits was. */
 void all_k_embedding_bits(struct pass *pass, const struct heed_exec *exec) {
     enum { ROWS = 3, COLUMNS = 2 * K_BLOCK };
     static const int32_t ids[ROWS] = {2, 0, 1};
-    for (int type = HEED_Q4_K; type <= HEED_Q5_0; type++) {
+    for (int type = HEED_Q4_K; type <= HEED_MXFP4; type++) {
         char name[128];
         float y[ROWS * COLUMNS];
         snprintf(name, sizeof name, "embedding/%s", type_name((enum heed_type)type));

@@ -229,7 +229,7 @@ START_TEST(test_cache_sizes_and_blocks) {
     struct rng rng = rng_for("cache_sizes_and_blocks", _i);
     const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = 1};
     for (int64_t repeat = 0; repeat < test_count(8); repeat++)
-        for (int type = HEED_Q8_0; type <= HEED_Q5_0; type++)
+        for (int type = HEED_Q8_0; type <= HEED_MXFP4; type++)
             check_blocks(&rng, (enum heed_type)type, repeat % 4 ? HEED_COMPUTE_I8 : HEED_COMPUTE_F32, &exec);
 }
 END_TEST

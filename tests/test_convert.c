@@ -101,7 +101,7 @@ static struct conversion new_conversion(struct rng *rng) {
     if (rng_range(rng, 0, 5) == 0)
         c.to = HEED_Q5_0;
     if (rng_range(rng, 0, 3) == 0)
-        c.from = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q5_0);
+        c.from = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_MXFP4);
     c.rows = rng_range(rng, 0, 6);
     c.columns = rng_range(rng, 0, 3) ? rng_range(rng, 0, 70) : rng_range(rng, 0, 700);
     c.columns = round_up(c.columns, max_i64(type_block(c.from), type_block(c.to)));

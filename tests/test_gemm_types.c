@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
+static const enum heed_type weight_types[] = {HEED_I8,    HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_IQ4_NL,
+                                              HEED_MXFP4, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
+enum { WEIGHT_TYPES = sizeof weight_types / sizeof *weight_types };
 
 /* Factors as floats that their types hold, as stored without gaps. */
 struct product {
@@ -159,8 +161,8 @@ static enum heed_type type_of_product(struct rng *rng, enum heed_compute compute
 
 static enum heed_type type_of_b(struct rng *rng, enum heed_compute compute) {
     if (compute == HEED_COMPUTE_I8)
-        return weight_types[rng_range(rng, 1, 5)];
-    return rng_range(rng, 0, 1) ? type_of_product(rng, compute) : weight_types[rng_range(rng, 0, 5)];
+        return weight_types[rng_range(rng, 1, WEIGHT_TYPES - 1)];
+    return rng_range(rng, 0, 1) ? type_of_product(rng, compute) : weight_types[rng_range(rng, 0, WEIGHT_TYPES - 1)];
 }
 
 /* Factors and what is wanted of them. */

@@ -110,6 +110,60 @@ START_TEST(test_weights_known_q5_0) {
 }
 END_TEST
 
+/* Scales 1 and -1/8.  All codes in order, and again; and the last one, but the second for the last element. */
+START_TEST(test_weights_known_iq4_nl) {
+    static const unsigned char blocks[2 * 18] = {0x00, 0x3c, 0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99,
+                                                 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x00, 0xb0, 0xff, 0xff, 0xff, 0xff,
+                                                 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f};
+    static const float numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    float want[2][32];
+    for (int i = 0; i < 32; i++) {
+        want[0][i] = numbers[i % 16];
+        want[1][i] = i < 31 ? -14.125f : 13;
+    }
+    must_be_weights(HEED_IQ4_NL, blocks, want, "known iq4_nl");
+}
+END_TEST
+
+/* Exponents 128, which is 1, and 125, which is 1/8; in the same order. */
+START_TEST(test_weights_known_mxfp4) {
+    static const unsigned char blocks[2 * 17] = {128,  0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa,
+                                                 0xbb, 0xcc, 0xdd, 0xee, 0xff, 125,  0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                                 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f};
+    static const float numbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    float want[2][32];
+    for (int i = 0; i < 32; i++) {
+        want[0][i] = numbers[i % 16];
+        want[1][i] = i < 31 ? -1.5f : 0.125f;
+    }
+    must_be_weights(HEED_MXFP4, blocks, want, "known mxfp4");
+}
+END_TEST
+
+/* Each exponent, as a scale of 12, and of 0 and 12 in the other half. */
+START_TEST(test_weights_exponents) {
+    float floats[32], want[32];
+    for (int e = 0; e < 256; e++) {
+        unsigned char block[17] = {(unsigned char)e};
+        memset(block + 1, 0x70, 16);
+        for (int i = 0; i < 32; i++)
+            want[i] = i < 16 || e < 26 ? 0 : ldexpf(12, e - 128);
+        const struct heed_convert convert = {.rows = 1,
+                                             .columns = 32,
+                                             .input = {.data = block, .token_stride = 32, .type = HEED_MXFP4},
+                                             .output = {.data = floats, .token_stride = 32}};
+        ck_assert_int_eq(heed_convert(&convert, NULL), HEED_OK);
+        ck_assert_msg(memcmp(floats, want, sizeof want) == 0, "exponent %d", e);
+        _Alignas(uint16_t) char panel[64 * 18];
+        const struct heed_gemm g = {.n = 1, .k = 32, .transpose_b = true, .b_type = HEED_MXFP4, .b = block, .ldb = 32};
+        ck_assert_int_eq(heed_gemm_pack_b(&g, panel, NULL), HEED_OK);
+        uint16_t scale;
+        memcpy(&scale, panel, sizeof scale);
+        ck_assert_msg((float)(ref_widen_bf16(scale) * 12) == want[31], "packed exponent %d", e);
+    }
+}
+END_TEST
+
 /* The first 4 bytes of the first column's block, and then those of the second's. */
 START_TEST(test_weights_known_packed) {
     unsigned char panel[64 * 18];
@@ -197,20 +251,22 @@ static void must_be_fifths(const char *to, const char *bits) {
 
 /* Scales, then words of 4 bytes; of columns that are none, 0. */
 static void must_be_packed(enum heed_type type, const char *b, int64_t n, int64_t k, const char *panels) {
-    const int64_t bytes = type_span(type, TYPE_BLOCK);
+    const int64_t bytes = type_span(type, TYPE_BLOCK), packed = type_packed_span(type, TYPE_BLOCK);
     const char none[Q8_0_BYTES] = {0};
-    const int64_t fifths = type == HEED_Q5_0 ? 4 : 0, words = (bytes - 2 - fifths) / 4;
+    const int64_t fifths = type == HEED_Q5_0 ? 4 : 0, words = (packed - 2 - fifths) / 4;
     for (int64_t j = 0; j < round_up(n, HEED_PANEL); j++)
         for (int64_t block = 0; block < k / TYPE_BLOCK; block++) {
             const char *from = j < n ? b + type_span(type, j * k) + block * bytes : none;
-            const char *to = panels + (j / HEED_PANEL * (k / TYPE_BLOCK) + block) * HEED_PANEL * bytes;
+            const char *to = panels + (j / HEED_PANEL * (k / TYPE_BLOCK) + block) * HEED_PANEL * packed;
             const int64_t column = j % HEED_PANEL;
-            ck_assert_msg(memcmp(to + 2 * column, from, 2) == 0, "scale of column %lld", (long long)j);
+            if (type != HEED_MXFP4)
+                ck_assert_msg(memcmp(to + 2 * column, from, 2) == 0, "scale of column %lld", (long long)j);
             if (type == HEED_Q5_0)
                 must_be_fifths(to + 2 * HEED_PANEL + (words * HEED_PANEL + column) * 4, from + 2);
             for (int64_t word = 0; word < words; word++)
-                ck_assert_msg(memcmp(to + 2 * HEED_PANEL + (word * HEED_PANEL + column) * 4, from + 2 + fifths + 4 * word, 4) == 0,
-                              "word %lld of block %lld of column %lld", (long long)word, (long long)block, (long long)j);
+                ck_assert_msg(
+                    memcmp(to + 2 * HEED_PANEL + (word * HEED_PANEL + column) * 4, from + bytes - 4 * (words - word), 4) == 0,
+                    "word %lld of block %lld of column %lld", (long long)word, (long long)block, (long long)j);
         }
 }
 
@@ -262,13 +318,13 @@ END_TEST
 START_TEST(test_weights_packed_layout) {
     struct rng rng = rng_for("weights layout", 0);
     for (int64_t repeat = 0; repeat < test_count(40); repeat++) {
-        static const enum heed_type types[] = {HEED_Q8_0, HEED_Q4_0, HEED_Q5_0};
-        const enum heed_type type = types[repeat % 3];
+        static const enum heed_type types[] = {HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_IQ4_NL, HEED_MXFP4};
+        const enum heed_type type = types[repeat % 5];
         const int64_t n = rng_range(&rng, 1, 200), k = 32 * rng_range(&rng, 1, 4);
         char *b = new_weights(&rng, type, n * k, true);
         const struct heed_gemm g = {.n = n, .k = k, .transpose_b = true, .b_type = type, .b = b, .ldb = k};
         const int64_t bytes = heed_gemm_packed_bytes(&g);
-        ck_assert_int_eq(bytes, ceil_div(n, 64) * 64 * k / 32 * (type == HEED_Q8_0 ? 34 : type == HEED_Q4_0 ? 18 : 22));
+        ck_assert_int_eq(bytes, ceil_div(n, 64) * 64 * k / 32 * (type == HEED_Q8_0 ? 34 : type == HEED_Q5_0 ? 22 : 18));
         char *panels = malloc((size_t)bytes);
         ck_assert_int_eq(heed_gemm_pack_b(&g, panels, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
         must_be_packed(type, b, n, k, panels);
@@ -341,11 +397,12 @@ START_TEST(test_weights_error) {
     static const struct {
         enum heed_type type;
         enum heed_compute compute;
-    } kinds[] = {{HEED_I8, HEED_COMPUTE_F32},   {HEED_Q8_0, HEED_COMPUTE_F32}, {HEED_Q4_0, HEED_COMPUTE_F32},
-                 {HEED_Q4_K, HEED_COMPUTE_F32}, {HEED_Q5_K, HEED_COMPUTE_F32}, {HEED_Q6_K, HEED_COMPUTE_F32},
-                 {HEED_Q8_0, HEED_COMPUTE_I8},  {HEED_Q4_0, HEED_COMPUTE_I8},  {HEED_Q4_K, HEED_COMPUTE_I8},
-                 {HEED_Q5_K, HEED_COMPUTE_I8},  {HEED_Q6_K, HEED_COMPUTE_I8},  {HEED_Q5_0, HEED_COMPUTE_F32},
-                 {HEED_Q5_0, HEED_COMPUTE_I8}};
+    } kinds[] = {{HEED_I8, HEED_COMPUTE_F32},    {HEED_Q8_0, HEED_COMPUTE_F32},   {HEED_Q4_0, HEED_COMPUTE_F32},
+                 {HEED_Q4_K, HEED_COMPUTE_F32},  {HEED_Q5_K, HEED_COMPUTE_F32},   {HEED_Q6_K, HEED_COMPUTE_F32},
+                 {HEED_Q8_0, HEED_COMPUTE_I8},   {HEED_Q4_0, HEED_COMPUTE_I8},    {HEED_Q4_K, HEED_COMPUTE_I8},
+                 {HEED_Q5_K, HEED_COMPUTE_I8},   {HEED_Q6_K, HEED_COMPUTE_I8},    {HEED_Q5_0, HEED_COMPUTE_F32},
+                 {HEED_Q5_0, HEED_COMPUTE_I8},   {HEED_IQ4_NL, HEED_COMPUTE_F32}, {HEED_IQ4_NL, HEED_COMPUTE_I8},
+                 {HEED_MXFP4, HEED_COMPUTE_F32}, {HEED_MXFP4, HEED_COMPUTE_I8}};
     const struct heed_exec exec = {.isa = "scalar", .threads = 1};
     struct rng rng = rng_for("weights error", _i);
     struct accuracy accuracy = {0};
@@ -365,6 +422,9 @@ Suite *gemm_weights_suite(void) {
     tcase_add_test(tests, test_weights_known_q8_0);
     tcase_add_test(tests, test_weights_known_q4_0);
     tcase_add_test(tests, test_weights_known_q5_0);
+    tcase_add_test(tests, test_weights_known_iq4_nl);
+    tcase_add_test(tests, test_weights_known_mxfp4);
+    tcase_add_test(tests, test_weights_exponents);
     tcase_add_test(tests, test_weights_known_packed);
     tcase_add_loop_test(tests, test_weights_known_k, 0, 3);
     tcase_add_test(tests, test_weights_packed_layout);

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum heed_type weight_types[] = {HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K};
+static const enum heed_type weight_types[] = {HEED_I8,   HEED_Q8_0, HEED_Q4_0,   HEED_Q5_0, HEED_Q4_K,
+                                              HEED_Q5_K, HEED_Q6_K, HEED_IQ4_NL, HEED_MXFP4};
+enum { WEIGHT_TYPES = sizeof weight_types / sizeof *weight_types };
 static bool any_scales(struct rng *rng) { return rng_range(rng, 0, 3) == 0; }
 
 /* `columns` columns of k weights that follow one another, `ld` apart, in guarded memory; and the same as floats, k apart. */
@@ -236,8 +238,8 @@ static void check_thin_transposed(const struct heed_kernels *table, struct rng *
 START_TEST(test_weight_kernels) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("weight kernels", 0);
-    for (int64_t repeat = 0; repeat < test_count(280); repeat++) {
-        const enum heed_type type = weight_types[repeat % 7];
+    for (int64_t repeat = 0; repeat < test_count(40 * WEIGHT_TYPES); repeat++) {
+        const enum heed_type type = weight_types[repeat % WEIGHT_TYPES];
         check_pack_transposed(table, type, &rng);
         check_blocks(table, type, &rng);
         check_pack_bytes(table, &rng);

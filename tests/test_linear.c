@@ -109,9 +109,9 @@ static struct layer new_layer(struct rng *rng, size_choice *choose) {
     struct heed_linear *r = &layer.request;
     r->compute = rng_range(rng, 0, 1) ? HEED_COMPUTE_F32 : (enum heed_compute)rng_range(rng, HEED_COMPUTE_BF16, HEED_COMPUTE_I8);
     r->activation = (enum heed_activation)rng_range(rng, HEED_IDENTITY, HEED_SILU);
-    r->weights.type = rng_range(rng, 0, 1) ? type_of_factor(rng, r->compute) : (enum heed_type)rng_range(rng, HEED_I8, HEED_Q5_0);
+    r->weights.type = rng_range(rng, 0, 1) ? type_of_factor(rng, r->compute) : (enum heed_type)rng_range(rng, HEED_I8, HEED_MXFP4);
     if (r->compute == HEED_COMPUTE_I8)
-        r->weights.type = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q5_0);
+        r->weights.type = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_MXFP4);
     choose(rng, r);
     make_weights(rng, &layer);
     for (int view = 0; view < VIEWS; view++) {

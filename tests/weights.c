@@ -5,11 +5,16 @@
 #include "reference/reference.h"
 #include "stored.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 void put_block_scales(char *block, enum heed_type type, float scale) {
     const uint16_t d = half_of(HEED_F16, type_is_k(type) ? scale / 32 : scale), m = half_of(HEED_F16, scale / 4);
+    if (type == HEED_MXFP4) {
+        *block = (char)(128 + (scale == 0 ? -128 : ilogbf(scale)));
+        return;
+    }
     memcpy(block + (type == HEED_Q6_K ? Q6_K_BYTES - 2 : 0), &d, sizeof d);
     if (type == HEED_Q4_K || type == HEED_Q5_K)
         memcpy(block + 2, &m, sizeof m);
@@ -18,7 +23,7 @@ void put_block_scales(char *block, enum heed_type type, float scale) {
 enum heed_type any_blocks(struct rng *rng, int64_t n) {
     enum heed_type type;
     do
-        type = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_Q5_0);
+        type = (enum heed_type)rng_range(rng, HEED_Q8_0, HEED_MXFP4);
     while (n % type_block(type));
     return type;
 }

@@ -200,6 +200,13 @@ INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
 }
 INLINE vi v_join_bits(vi x, vi other, const int mask) { return x | (other & 0x01010101u * (unsigned)mask); }
 INLINE vi v_less_16(vi x) { return vreinterpretq_u32_u8(vsubq_u8(vreinterpretq_u8_u32(x), vdupq_n_u8(16))); }
+INLINE vi v_look_up(const int8_t table[16], vi x) {
+    return vreinterpretq_u32_s8(vqtbl1q_s8(vld1q_s8(table), vreinterpretq_u8_u32(x)));
+}
+INLINE vh v_bf16_of_exponents(vh x, const int least) {
+    const vh e = vand_u16(x, vdup_n_u16(255));
+    return vand_u16(vcge_u16(e, vdup_n_u16((uint16_t)least)), vshl_n_u16(vsub_u16(e, vdup_n_u16(1)), 7));
+}
 #include "../not_raised.h"
 INLINE void v_zip(vf *a, vf *b) {
     const vf first = vzip1q_f32(*a, *b);

@@ -169,6 +169,15 @@ INLINE vi v_swap_bits(vi x, const int by, const unsigned mask) {
 }
 INLINE vi v_join_bits(vi x, vi other, const int mask) { return x | (other & 0x01010101u * (unsigned)mask); }
 INLINE vi v_less_16(vi x) { return (x + 0x70707070) ^ 0x80808080; }
+INLINE vi v_look_up(const int8_t table[16], vi x) {
+    vi y = 0;
+    UNROLL for (int i = 0; i < 4; i++) y |= (vi)(uint8_t)table[x >> 8 * i & 15] << 8 * i;
+    return y;
+}
+INLINE vh v_bf16_of_exponents(vh x, const int least) {
+    const int e = x & 255;
+    return (vh)(e < least ? 0 : (e - 1) << 7);
+}
 INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_unzip(vf *a, vf *b) { (void)a, (void)b; }
 INLINE void v_store_bits(char *p, vf x) { memcpy(p, &x, sizeof x); }

@@ -245,6 +245,13 @@ INLINE vi v_join_bits(vi x, vi other, const int mask) {
     return _mm256_or_si256(x, _mm256_and_si256(other, _mm256_set1_epi8((char)mask)));
 }
 INLINE vi v_less_16(vi x) { return _mm256_sub_epi8(x, _mm256_set1_epi8(16)); }
+INLINE vi v_look_up(const int8_t table[16], vi x) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)table)), x);
+}
+INLINE vh v_bf16_of_exponents(vh x, const int least) {
+    const vh e = _mm_and_si128(x, _mm_set1_epi16(255)), counts = _mm_cmpgt_epi16(e, _mm_set1_epi16((short)(least - 1)));
+    return _mm_and_si128(counts, _mm_slli_epi16(_mm_sub_epi16(e, _mm_set1_epi16(1)), 7));
+}
 INLINE vi v_choose_bits(int mask, vi x, vi other) {
     const vi bits = _mm256_set1_epi8((char)mask);
     return _mm256_or_si256(_mm256_and_si256(bits, x), _mm256_andnot_si256(bits, other));

@@ -269,6 +269,14 @@ INLINE vi v_join_bits(vi x, vi other, const int mask) {
     return _mm512_ternarylogic_epi32(x, other, _mm512_set1_epi8((char)mask), 0xf8);
 }
 INLINE vi v_less_16(vi x) { return _mm512_sub_epi8(x, _mm512_set1_epi8(16)); }
+INLINE vi v_look_up(const int8_t table[16], vi x) {
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)table)), x);
+}
+INLINE vh v_bf16_of_exponents(vh x, const int least) {
+    const vh e = _mm256_and_si256(x, _mm256_set1_epi16(255));
+    return _mm256_maskz_slli_epi16(_mm256_cmpge_epi16_mask(e, _mm256_set1_epi16((short)least)),
+                                   _mm256_sub_epi16(e, _mm256_set1_epi16(1)), 7);
+}
 INLINE vi v_choose_bits(int mask, vi x, vi other) {
     return _mm512_ternarylogic_epi32(_mm512_set1_epi8((char)mask), x, other, 0xca);
 }

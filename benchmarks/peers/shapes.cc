@@ -13,8 +13,9 @@ const int64_t gemm_shapes[][3] = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 20
 const int64_t brief_gemm_shapes[][3] = {{128, 768, 768}, {1, 1024, 1024}, {16, 16, 16}};
 const int64_t block_shapes[][3] = {{1, 4096, 4096}, {8, 4096, 4096}, {128, 4096, 4096}};
 const int64_t brief_block_shapes[][3] = {{1, 1024, 1024}};
-const Blocks all_blocks[] = {{HEED_Q8_0, "q8_0", 32, 34},   {HEED_Q4_0, "q4_0", 32, 18},   {HEED_Q5_0, "q5_0", 32, 22},
-                             {HEED_Q4_K, "q4_K", 256, 144}, {HEED_Q5_K, "q5_K", 256, 176}, {HEED_Q6_K, "q6_K", 256, 210}};
+const Blocks all_blocks[] = {{HEED_Q8_0, "q8_0", 32, 34},     {HEED_Q4_0, "q4_0", 32, 18},   {HEED_Q5_0, "q5_0", 32, 22},
+                             {HEED_Q4_K, "q4_K", 256, 144},   {HEED_Q5_K, "q5_K", 256, 176}, {HEED_Q6_K, "q6_K", 256, 210},
+                             {HEED_IQ4_NL, "iq4_nl", 32, 18}, {HEED_MXFP4, "mxfp4", 32, 17}};
 const int64_t softmax_shapes[][2] = {{512, 512}, {4096, 4096}, {1, 32000}};
 const int64_t brief_softmax_shapes[][2] = {{512, 512}};
 const int64_t heads_of_layers[][2] = {{12, 64}, {8, 128}}; /* heads, head_dim */

@@ -105,7 +105,7 @@ class BlockGemm : public Product {
   private:
     void make_blocks();
     void round_floats(const Blocks &blocks);
-    void make_k_blocks(const Blocks &blocks);
+    void make_any_blocks(const Blocks &blocks);
 
     Floats blocks_;
 };
@@ -118,9 +118,14 @@ void BlockGemm::round_floats(const Blocks &blocks) {
     require(heed_convert(&convert, nullptr));
 }
 
-/* Any bits, with scales for which weights are in (-1, 1): d is 2^-10, 2^-11 or 2^-13, m what makes their mean 0. */
-void BlockGemm::make_k_blocks(const Blocks &blocks) {
-    const uint16_t d = blocks.type == HEED_Q4_K ? 0x1400 : blocks.type == HEED_Q5_K ? 0x1000 : 0x0800;
+/* Any bits, with scales for which weights are in (-1, 1): d is 2^-10, 2^-11, 2^-13, 2^-7 or, with two elements, an exponent; m what
+ * makes their mean 0. */
+void BlockGemm::make_any_blocks(const Blocks &blocks) {
+    const uint16_t d = blocks.type == HEED_Q4_K     ? 0x1400
+                       : blocks.type == HEED_Q5_K   ? 0x1000
+                       : blocks.type == HEED_Q6_K   ? 0x0800
+                       : blocks.type == HEED_IQ4_NL ? 0x2000
+                                                    : 0x537c;
     const uint16_t m = blocks.type == HEED_Q4_K ? 0x1f80 : 0x1fc0;
     unsigned char *bytes = reinterpret_cast<unsigned char *>(blocks_.get());
     const int64_t end = shape_.n * shape_.k / blocks.elements * blocks.bytes;
@@ -129,7 +134,7 @@ void BlockGemm::make_k_blocks(const Blocks &blocks) {
         bytes[i] = static_cast<unsigned char>(random());
     for (int64_t block = 0; block < end; block += blocks.bytes) {
         std::memcpy(bytes + block + (blocks.type == HEED_Q6_K ? blocks.bytes - 2 : 0), &d, sizeof d);
-        if (blocks.type != HEED_Q6_K)
+        if (blocks.type == HEED_Q4_K || blocks.type == HEED_Q5_K)
             std::memcpy(bytes + block + 2, &m, sizeof m);
     }
 }
@@ -141,7 +146,8 @@ void BlockGemm::make_blocks() {
     std::vector<int32_t> ids(static_cast<size_t>(n));
     std::iota(ids.begin(), ids.end(), 0);
     blocks_ = allocate(n * k / blocks.elements * blocks.bytes / 4 + 1);
-    blocks.elements == 32 ? round_floats(blocks) : make_k_blocks(blocks);
+    const bool made = type == HEED_Q8_0 || type == HEED_Q4_0 || type == HEED_Q5_0; /* by heed_convert */
+    made ? round_floats(blocks) : make_any_blocks(blocks);
     struct heed_lookup lookup = {};
     lookup.data = blocks_.get(), lookup.rows = n, lookup.stride = k, lookup.type = type, lookup.ids = ids.data();
     struct heed_embedding widen = {};

@@ -61,7 +61,7 @@ void checkpoint_release(const struct checkpoint *checkpoint);
 /* Whether the library may be given a spiece.model: it trusts a part of what is in it. */
 void spiece_check(const char *path, const char *file, size_t bytes);
 
-/* F32, BF16, F16, and in a GGUF file Q8_0, Q4_0, Q5_0, Q4_K, Q5_K and Q6_K; aligned as heed wants it. */
+/* F32, BF16, F16, and in a GGUF file Q8_0, Q4_0, Q5_0, Q4_K, Q5_K, Q6_K, IQ4_NL and MXFP4; aligned as heed wants it. */
 struct tensor {
     const void *data;
     int64_t rows, columns;

@@ -35,9 +35,10 @@ static int64_t element(const json_t *array, size_t i) {
 }
 
 static const struct storage storages[] = {
-    {"F32", 0, HEED_F32, 1, 4, 1, 2},        {"F16", 1, HEED_F16, 1, 2, 1, 0},        {"BF16", 30, HEED_BF16, 1, 2, 1, 0},
-    {"Q8_0", 8, HEED_Q8_0, 32, 34, 1, 0},    {"Q4_0", 2, HEED_Q4_0, 32, 18, 1, 0},    {"Q5_0", 6, HEED_Q5_0, 32, 22, 1, 0},
-    {"Q4_K", 12, HEED_Q4_K, 256, 144, 2, 0}, {"Q5_K", 13, HEED_Q5_K, 256, 176, 2, 0}, {"Q6_K", 14, HEED_Q6_K, 256, 210, 1, 208}};
+    {"F32", 0, HEED_F32, 1, 4, 1, 2},          {"F16", 1, HEED_F16, 1, 2, 1, 0},        {"BF16", 30, HEED_BF16, 1, 2, 1, 0},
+    {"Q8_0", 8, HEED_Q8_0, 32, 34, 1, 0},      {"Q4_0", 2, HEED_Q4_0, 32, 18, 1, 0},    {"Q5_0", 6, HEED_Q5_0, 32, 22, 1, 0},
+    {"Q4_K", 12, HEED_Q4_K, 256, 144, 2, 0},   {"Q5_K", 13, HEED_Q5_K, 256, 176, 2, 0}, {"Q6_K", 14, HEED_Q6_K, 256, 210, 1, 208},
+    {"IQ4_NL", 20, HEED_IQ4_NL, 32, 18, 1, 0}, {"MXFP4", 39, HEED_MXFP4, 32, 17, 0, 0}};
 enum { STORAGES = sizeof storages / sizeof *storages };
 
 const struct storage *storage_of_gguf(uint32_t number) {
@@ -90,12 +91,15 @@ struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t 
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     const struct storage *storage = storage_of(entry);
     if (!storage)
-        fail("%s: %s: dtype is %s, must be F32, BF16, F16, Q8_0, Q4_0, Q5_0, Q4_K, Q5_K or Q6_K", shard->path, name,
+        fail("%s: %s: dtype is %s, must be F32, BF16, F16, Q8_0, Q4_0, Q5_0, Q4_K, Q5_K, Q6_K, IQ4_NL or MXFP4", shard->path, name,
              dtype ? dtype : "missing");
     check_shape(shard, name, json_object_get(entry, "shape"), rows, columns);
     if (columns % storage->elements != 0)
         fail("%s: %s: rows of %" PRId64 " have no whole blocks of %" PRId64, shard->path, name, columns, storage->elements);
-    const int64_t begin = element(offsets, 0), end = element(offsets, 1), width = storage->type == HEED_F32 ? 4 : 2;
+    const int64_t begin = element(offsets, 0), end = element(offsets, 1),
+                  width = storage->type == HEED_F32     ? 4
+                          : storage->type == HEED_MXFP4 ? 1
+                                                        : 2;
     const int64_t count = rows > 0 ? rows : 1, row = bytes_of(storage->type, columns);
     if (json_array_size(offsets) != 2 || begin < 0 || end < begin || end > shard->bytes || (end - begin) / row != count ||
         (end - begin) % row != 0)

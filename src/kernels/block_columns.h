@@ -75,13 +75,16 @@ INLINE void load_column_ints(const struct block_columns *at, const int bytes, co
     }
 }
 
-/* What a block begins with: its scale and, of q5_0, the fifth bits as panels have them, which take no loads of their own. */
+/* What a block begins with: its scale, as panels have it, and, of q5_0, the fifth bits as panels have them, which take no loads of
+ * their own. */
 struct block_head {
     vh d;
     vi fifths;
 };
 INLINE struct block_head load_column_heads(const enum heed_type type, const struct block_columns *at) {
     vi words[4];
+    if (type == HEED_MXFP4)
+        return (struct block_head){v_bf16_of_exponents(load_column_scales(at), MXFP4_LEAST_SCALE), v_zero_int()};
     if (type != HEED_Q5_0)
         return (struct block_head){load_column_scales(at), v_zero_int()};
     load_column_ints(at, 0, 4, words);

@@ -1,10 +1,11 @@
 /* Blocks of weights in a panel: where their scales and words are, and what is fetched while they are read.
  *
  * A block of a panel of 64 columns is 64 scales, and then the words, 4 bytes of a block each, of 64 columns each; of q5_0 those
- * with the lower 4 bits, and one of fifth bits behind them. */
+ * with the lower 4 bits, and one of fifth bits behind them.  Scales are f16, MXFP4's exponents bf16. */
 #ifndef HEED_KERNELS_BLOCK_WORDS_H
 #define HEED_KERNELS_BLOCK_WORDS_H
 
+#include "kernels/numbers4.h"
 #include "kernels/q5_words.h"
 
 enum {
@@ -23,35 +24,45 @@ _Static_assert(WINDOW_FLOATS *(int)sizeof(float) >= HEED_PANEL * Q6_K_BYTES, "a 
 
 /* The bytes of HEED_I8 are words without scales. */
 INLINE int scale_bytes(const enum heed_type type) { return type_has_blocks(type) ? (int)sizeof(uint16_t) : 0; }
-INLINE int block_bytes(const enum heed_type type) { return (int)type_span(type, TYPE_BLOCK); }
+INLINE int block_bytes(const enum heed_type type) { return (int)type_packed_span(type, TYPE_BLOCK); }
 /* Of a panel, that a turn goes through. */
 INLINE int turn_bytes(const enum heed_type type) {
     return type_is_k(type) ? HEED_PANEL * k_packed_bytes(type) / (K_BLOCK / TURN_DEPTH)
                            : HEED_PANEL / BLOCK_TURNS * block_bytes(type);
 }
-/* Bits of q5_0 in a block as it is, which its words follow. */
+/* Of a block as it is: all of it, bits of q5_0, and what precedes its words. */
+INLINE int column_bytes(const enum heed_type type) { return (int)type_span(type, TYPE_BLOCK); }
 INLINE int fifth_bytes(const enum heed_type type) { return type == HEED_Q5_0 ? WORD_BYTES : 0; }
-INLINE int words_at(const enum heed_type type) { return scale_bytes(type) + fifth_bytes(type); }
-INLINE int block_words(const enum heed_type type) { return (block_bytes(type) - words_at(type)) / WORD_BYTES; }
-/* Of q4_0 and q5_0 the first half of a block is in the lower halves of all bytes of words, the second in the upper ones. */
-INLINE int block_halves(const enum heed_type type) { return type == HEED_Q4_0 || type == HEED_Q5_0 ? 2 : 1; }
+INLINE int words_at(const enum heed_type type) { return (type == HEED_MXFP4 ? 1 : scale_bytes(type)) + fifth_bytes(type); }
+INLINE int block_words(const enum heed_type type) { return (column_bytes(type) - words_at(type)) / WORD_BYTES; }
+/* Of 4 and 5 bits the first half of a block is in the lower halves of all bytes of words, the second in the upper ones. */
+INLINE int block_halves(const enum heed_type type) {
+    return type == HEED_Q4_0 || type == HEED_Q5_0 || type_has_table(type) ? 2 : 1;
+}
+INLINE bool has_4_bits(const enum heed_type type) { return type == HEED_Q4_0 || type_has_table(type); }
 /* Of k, what goes through L1 at once.  As it is, from memory, q8_0 in windows of 4 blocks takes 1.2 times as long, q4_0 in windows
  * of 8 takes 1.05 times as long (Zen 3). */
 INLINE int block_window(const enum heed_type type) {
-    return type_is_k(type) ? K_BLOCK : (type == HEED_Q4_0 ? INT4_WINDOW_BLOCKS : WINDOW_BLOCKS) * TYPE_BLOCK;
+    return type_is_k(type) ? K_BLOCK : (has_4_bits(type) ? INT4_WINDOW_BLOCKS : WINDOW_BLOCKS) * TYPE_BLOCK;
 }
 
 /* Scales, for weights as weight_of_word has them. */
 #define WEIGHT_UNIT 0x1p-24f
-INLINE vf widen_scales(vh scales) { return v_mul(v_widen_f16(scales), v_set1(WEIGHT_UNIT)); }
-INLINE vf load_scale(const enum heed_type type, const char *block, int j) {
-    return type_has_blocks(type) ? widen_scales(v_load_half((const uint16_t *)(const void *)block + j)) : v_set1(WEIGHT_UNIT);
+INLINE vf widen_scales(const enum heed_type type, vh scales) {
+    return type == HEED_MXFP4 ? v_widen_bf16(scales) : v_widen_f16(scales);
 }
-/* Element `byte` of word w of a block, of q4_0 and q5_0 the one in that half of it, in units of the scales; high: the spread bits
+INLINE vf scales_of_weights(const enum heed_type type, vh scales) { return v_mul(widen_scales(type, scales), v_set1(WEIGHT_UNIT)); }
+INLINE vf load_scale(const enum heed_type type, const char *block, int j) {
+    return type_has_blocks(type) ? scales_of_weights(type, v_load_half((const uint16_t *)(const void *)block + j))
+                                 : v_set1(WEIGHT_UNIT);
+}
+/* Element `byte` of word w of a block, of 4 and 5 bits the one in that half of it, in units of the scales; high: the spread bits
  * of q5_0. */
 INLINE vf weight_of_word(const enum heed_type type, vi word, vi high, const int half, int w, const int byte) {
     if (type == HEED_Q5_0)
         return v_byte(v_less_16(q5_numbers(word, high, half, w)), byte);
+    if (type_has_table(type))
+        return v_byte(numbers4(type, word, half), byte);
     return type == HEED_Q4_0 ? v_int4(word, byte * 2 + half) : v_byte(word, byte);
 }
 

@@ -20,7 +20,7 @@ INLINE void pack_columns(const enum heed_type type, const char *src, int64_t ste
             load_column_words(&at, words_at(type) + word * WORD_BYTES, r);
             UNROLL for (int i = 0; i < VF_PIECE; i++) v_store_bits(words + (word + i) * WORDS_BYTES, r[i]);
         }
-        block_columns_advance(VF_LANES, &at, block_bytes(type));
+        block_columns_advance(VF_LANES, &at, column_bytes(type));
         scales += HEED_PANEL * block_bytes(type);
         words += HEED_PANEL * block_bytes(type);
     }
@@ -28,8 +28,9 @@ INLINE void pack_columns(const enum heed_type type, const char *src, int64_t ste
 
 /* One column.  Not inlined, for gcc makes three long loops of it, with gathers. */
 NOINLINE void pack_column(enum heed_type type, const char *src, int64_t k, char *scales, char *words) {
-    for (; k > 0; k -= TYPE_BLOCK, src += block_bytes(type)) {
-        memcpy(scales, src, (size_t)scale_bytes(type));
+    for (; k > 0; k -= TYPE_BLOCK, src += column_bytes(type)) {
+        const uint16_t bf16 = numbers4_bf16((unsigned char)*src);
+        memcpy(scales, type == HEED_MXFP4 ? (const void *)&bf16 : src, (size_t)scale_bytes(type));
         for (int word = 0; word < block_words(type); word++)
             memcpy(words + word * WORDS_BYTES, src + words_at(type) + word * WORD_BYTES, (size_t)WORD_BYTES);
         if (type == HEED_Q5_0)
@@ -44,7 +45,7 @@ INLINE void pack_blocks_of(const enum heed_type type, const char *src, int64_t l
     const int64_t step = type_span(type, ld);
     char *const words = panel + HEED_PANEL * scale_bytes(type);
     if (columns < HEED_PANEL)
-        memset(panel, 0, (size_t)(HEED_PANEL * type_span(type, k)));
+        memset(panel, 0, (size_t)(HEED_PANEL * type_packed_span(type, k)));
     if (columns < VF_LANES)
         for (int j = 0; j < columns; j++)
             pack_column(type, src + j * step, k, panel + j * scale_bytes(type), words + j * WORD_BYTES);
@@ -60,10 +61,12 @@ static void pack_blocks(const void *src, enum heed_type type, int64_t ld, int64_
         pack_k_blocks(src, type, ld, k, columns, panel);
     else if (type == HEED_Q8_0)
         pack_blocks_of(HEED_Q8_0, src, ld, k, columns, panel);
-    else if (type == HEED_Q4_0)
+    else if (type == HEED_Q4_0 || type == HEED_IQ4_NL) /* which lie alike */
         pack_blocks_of(HEED_Q4_0, src, ld, k, columns, panel);
     else if (type == HEED_Q5_0)
         pack_blocks_of(HEED_Q5_0, src, ld, k, columns, panel);
+    else if (type == HEED_MXFP4)
+        pack_blocks_of(HEED_MXFP4, src, ld, k, columns, panel);
     else
         pack_blocks_of(HEED_I8, src, ld, k, columns, panel);
 }
@@ -94,6 +97,10 @@ static void unpack_blocks(const void *packed, enum heed_type type, int64_t k, fl
         unpack_blocks_of(HEED_Q4_0, packed, k, panel);
     else if (type == HEED_Q5_0)
         unpack_blocks_of(HEED_Q5_0, packed, k, panel);
+    else if (type == HEED_IQ4_NL)
+        unpack_blocks_of(HEED_IQ4_NL, packed, k, panel);
+    else if (type == HEED_MXFP4)
+        unpack_blocks_of(HEED_MXFP4, packed, k, panel);
     else
         unpack_blocks_of(HEED_I8, packed, k, panel);
 }

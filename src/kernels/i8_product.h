@@ -81,6 +81,8 @@ I8_SHAPES(i8_q5_0, HEED_Q5_0)
 I8_SHAPES(i8_q4_k, HEED_Q4_K)
 I8_SHAPES(i8_q5_k, HEED_Q5_K)
 I8_SHAPES(i8_q6_k, HEED_Q6_K)
+I8_SHAPES(i8_iq4_nl, HEED_IQ4_NL)
+I8_SHAPES(i8_mxfp4, HEED_MXFP4)
 #define I8_NAMES(name)                                                                                                             \
     { name##_1, name##_2, name##_3, name##_4 }
 /* Of fewer rows than 4 there is no held tile. */
@@ -113,11 +115,13 @@ static int i8_count_tiles(const enum heed_type type, int rows) {
 /* All rows; the first ones fetch. */
 static void i8_multiply_window(enum heed_type type, const struct i8_window *whole, int rows) {
     static void (*const shapes[][I8_ROWS])(const struct i8_window *) = {
-        [HEED_Q8_0] = I8_NAMES(i8_q8_0), [HEED_Q4_0] = I8_NAMES(i8_q4_0), [HEED_Q5_0] = I8_NAMES(i8_q5_0),
-        [HEED_Q4_K] = I8_NAMES(i8_q4_k), [HEED_Q5_K] = I8_NAMES(i8_q5_k), [HEED_Q6_K] = I8_NAMES(i8_q6_k)};
+        [HEED_Q8_0] = I8_NAMES(i8_q8_0),     [HEED_Q4_0] = I8_NAMES(i8_q4_0),  [HEED_Q5_0] = I8_NAMES(i8_q5_0),
+        [HEED_Q4_K] = I8_NAMES(i8_q4_k),     [HEED_Q5_K] = I8_NAMES(i8_q5_k),  [HEED_Q6_K] = I8_NAMES(i8_q6_k),
+        [HEED_IQ4_NL] = I8_NAMES(i8_iq4_nl), [HEED_MXFP4] = I8_NAMES(i8_mxfp4)};
     static void (*const held[][I8_MOST_ROWS])(const struct i8_window *) = {
-        [HEED_Q8_0] = I8_HELD_NAMES(i8_q8_0), [HEED_Q4_0] = I8_HELD_NAMES(i8_q4_0), [HEED_Q5_0] = I8_HELD_NAMES(i8_q5_0),
-        [HEED_Q4_K] = I8_HELD_NAMES(i8_q4_k), [HEED_Q5_K] = I8_HELD_NAMES(i8_q5_k), [HEED_Q6_K] = I8_HELD_NAMES(i8_q6_k)};
+        [HEED_Q8_0] = I8_HELD_NAMES(i8_q8_0),     [HEED_Q4_0] = I8_HELD_NAMES(i8_q4_0),  [HEED_Q5_0] = I8_HELD_NAMES(i8_q5_0),
+        [HEED_Q4_K] = I8_HELD_NAMES(i8_q4_k),     [HEED_Q5_K] = I8_HELD_NAMES(i8_q5_k),  [HEED_Q6_K] = I8_HELD_NAMES(i8_q6_k),
+        [HEED_IQ4_NL] = I8_HELD_NAMES(i8_iq4_nl), [HEED_MXFP4] = I8_HELD_NAMES(i8_mxfp4)};
     struct i8_window window = *whole;
     window.fetches = !whole->in_order;
     window.lines = window.next ? (BLOCK_TURNS * turn_bytes(type) + LINE_BYTES - 1) / LINE_BYTES : 0;
@@ -137,7 +141,7 @@ static void i8_multiply_window(enum heed_type type, const struct i8_window *whol
  * to 0.76, and 0.88 to 1.09 (once 1.17), two rows 0.89 to 0.93, and 0.93 to 1.17.  From memory more rows take up to 1.5, q5_0 1.2,
  * and K formats, whose upper bits and scales lie apart, 2.4 to 3 (Zen 4). */
 INLINE bool i8_is_in_order(const struct heed_i8_product *product) {
-    const int most = product->type == HEED_Q8_0 ? 2 : product->type == HEED_Q4_0 ? 1 : 0;
+    const int most = product->type == HEED_Q8_0 ? 2 : has_4_bits(product->type) ? 1 : 0;
     return I8_INTO_L2 && product->fetch_into == HEED_INTO_L2 && product->rows <= most;
 }
 
@@ -170,7 +174,7 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
     UNROLL for (int i = 0; i < rows; i++) chain[i] = v_zero();
     NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, a++) {
         vi sums[I8_COLUMNS_ROWS];
-        next = fetch_next_columns(once, next, VF_LANES * block_bytes(type));
+        next = fetch_next_columns(once, next, VF_LANES * column_bytes(type));
         UNROLL for (int i = 0; i < rows; i++) sums[i] = i8_start(type, a + i * product->lda);
         const struct block_head head = load_column_heads(type, &at);
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
@@ -183,10 +187,10 @@ INLINE void i8_columns_body(const enum heed_type type, const int rows, const boo
                 sums[i] = i8_dot(type, half, sums[i], b, head.fifths, word + w, x);
             }
         }
-        const vf d = v_widen_f16(head.d);
+        const vf d = widen_scales(type, head.d);
         const struct i8_end end = i8_end_begin(type, rows, a, product->lda);
         UNROLL for (int i = 0; i < rows; i++) chain[i] = i8_chain(type, chain[i], sums[i], &end, i, d);
-        block_columns_advance(VF_LANES, &at, block_bytes(type));
+        block_columns_advance(VF_LANES, &at, column_bytes(type));
     }
     UNROLL for (int i = 0; i < rows; i++) v_store(c + i * HEED_PANEL, chain[i]);
 }
@@ -233,9 +237,13 @@ enum { I8_ONCE = VF_LANES == HEED_LINE };
 I8_COLUMNS(i8_columns_q8_0, HEED_Q8_0, false)
 I8_COLUMNS(i8_columns_q4_0, HEED_Q4_0, false)
 I8_COLUMNS(i8_columns_q5_0, HEED_Q5_0, false)
+I8_COLUMNS(i8_columns_iq4_nl, HEED_IQ4_NL, false)
+I8_COLUMNS(i8_columns_mxfp4, HEED_MXFP4, false)
 I8_COLUMNS(i8_columns_q8_0_once, HEED_Q8_0, true)
 I8_COLUMNS(i8_columns_q4_0_once, HEED_Q4_0, true)
 I8_COLUMNS(i8_columns_q5_0_once, HEED_Q5_0, true)
+I8_COLUMNS(i8_columns_iq4_nl_once, HEED_IQ4_NL, true)
+I8_COLUMNS(i8_columns_mxfp4_once, HEED_MXFP4, true)
 #define I8_K_COLUMNS(name, type, once)                                                                                             \
     I8_COLUMNS_SHAPE(name, type, 1, once)                                                                                          \
     I8_COLUMNS_SHAPE(name, type, 2, once)                                                                                          \
@@ -253,6 +261,8 @@ static void i8_columns(const struct heed_i8_product *whole) {
         [HEED_Q8_0] = {I8_COLUMNS_NAMES(i8_columns_q8_0), I8_COLUMNS_NAMES(i8_columns_q8_0_once)},
         [HEED_Q4_0] = {I8_COLUMNS_NAMES(i8_columns_q4_0), I8_COLUMNS_NAMES(i8_columns_q4_0_once)},
         [HEED_Q5_0] = {I8_COLUMNS_NAMES(i8_columns_q5_0), I8_COLUMNS_NAMES(i8_columns_q5_0_once)},
+        [HEED_IQ4_NL] = {I8_COLUMNS_NAMES(i8_columns_iq4_nl), I8_COLUMNS_NAMES(i8_columns_iq4_nl_once)},
+        [HEED_MXFP4] = {I8_COLUMNS_NAMES(i8_columns_mxfp4), I8_COLUMNS_NAMES(i8_columns_mxfp4_once)},
         [HEED_Q4_K] = {I8_NAMES(i8_columns_q4_k), I8_NAMES(i8_columns_q4_k_once)},
         [HEED_Q5_K] = {I8_NAMES(i8_columns_q5_k), I8_NAMES(i8_columns_q5_k_once)},
         [HEED_Q6_K] = {I8_NAMES(i8_columns_q6_k), I8_NAMES(i8_columns_q6_k_once)}};

@@ -24,6 +24,10 @@ struct i8_window {
 INLINE vi i8_dot(const enum heed_type type, const int half, vi sum, vi w, vi high, int place, vi x) {
     if (type == HEED_Q5_0)
         return I8_DOT_U7(sum, q5_numbers(w, high, half, place), x);
+    if (type == HEED_MXFP4)
+        return I8_DOT_U7(sum, v_look_up(mxfp4_raised, half ? v_high4(w) : v_low4(w)), x);
+    if (type == HEED_IQ4_NL)
+        return I8_DOT(sum, v_look_up(I8_RAISED ? iq4_nl_raised : iq4_nl_numbers, half ? v_high4(w) : v_low4(w)), x);
     return type == HEED_Q4_0 ? I8_DOT_U4(sum, half ? v_high4(w) : v_low4(w), x) : I8_DOT(sum, I8_RAISE(w), x);
 }
 
@@ -36,7 +40,7 @@ INLINE struct i8_words i8_words_of(const enum heed_type type, const struct block
     return (struct i8_words){low, type == HEED_Q5_0 ? load_words_of(turn->high, v * VF_LANES) : low};
 }
 
-/* The sums of a tile take in halves [from, to) of a word of each column, word w of a turn.  A word of q4_0 and q5_0 has two, which
+/* The sums of a tile take in halves [from, to) of a word of each column, word w of a turn.  A word of 4 or 5 bits has two, which
  * meet elements TYPE_BLOCK / 2 apart. */
 INLINE void i8_halves(const enum heed_type type, const int from, const int to, const int rows, const int vectors,
                       vi sums[][I8_VECTORS], const int8_t *q, int64_t row_bytes, const struct block_turn *turn, const int w) {
@@ -76,9 +80,12 @@ INLINE void i8_word(const enum heed_type type, const bool hold, const int rows, 
     }
 }
 
-/* What sums are too large by, negative. */
+/* What numbers of b are too large by, and sums, negative. */
+INLINE int i8_raised(const enum heed_type type) {
+    return type == HEED_Q4_0 ? 8 : type == HEED_Q5_0 ? 16 : type == HEED_MXFP4 ? MXFP4_RAISED : I8_RAISED;
+}
 INLINE vi i8_excess(const enum heed_type type, const struct heed_i8_block *a) {
-    const int32_t excess = a->minus_8 * (type == HEED_Q4_0 ? 1 : type == HEED_Q5_0 ? 2 : I8_RAISED / 8);
+    const int32_t excess = a->minus_8 * i8_raised(type) / 8;
     return v_set1_word((const int8_t *)&excess);
 }
 INLINE vi i8_start(const enum heed_type type, const struct heed_i8_block *a) {
@@ -91,7 +98,7 @@ struct i8_end {
     int64_t lda;
     vf excess[I8_COLUMNS_MOST];
 };
-INLINE bool i8_corrects(const enum heed_type type) { return !I8_STARTS && (block_halves(type) == 2 || I8_RAISED > 0); }
+INLINE bool i8_corrects(const enum heed_type type) { return !I8_STARTS && i8_raised(type) > 0; }
 INLINE struct i8_end i8_end_begin(const enum heed_type type, const int rows, const struct heed_i8_block *a, int64_t lda) {
     struct i8_end end = {.a = a, .lda = lda};
     UNROLL for (int i = 0; i < rows; i++) if (i8_corrects(type)) end.excess[i] = v_float_of_int(i8_excess(type, a + i * lda));
@@ -133,7 +140,7 @@ INLINE void i8_block_end(const enum heed_type type, const bool hold, const int r
                          const struct heed_i8_block *a, int64_t lda, const uint16_t *scales, struct i8_chains *chains, float *c) {
     const struct i8_end end = i8_end_begin(type, rows, a, lda);
     UNROLL for (int v = 0; v < vectors; v++) {
-        const vf d = v_widen_f16(v_load_half(scales + v * VF_LANES));
+        const vf d = widen_scales(type, v_load_half(scales + v * VF_LANES));
         UNROLL for (int i = 0; i < rows; i++)
             i8_chains_set(hold, chains, c, i, v, i8_chain(type, i8_chains_get(hold, chains, c, i, v), sums[i][v], &end, i, d));
     }

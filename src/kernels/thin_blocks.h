@@ -169,15 +169,19 @@ BLOCKS_SHAPES(blocks_i8, HEED_I8)
 BLOCKS_SHAPES(blocks_q4_k, HEED_Q4_K)
 BLOCKS_SHAPES(blocks_q5_k, HEED_Q5_K)
 BLOCKS_SHAPES(blocks_q6_k, HEED_Q6_K)
+BLOCKS_SHAPES(blocks_iq4_nl, HEED_IQ4_NL)
+BLOCKS_SHAPES(blocks_mxfp4, HEED_MXFP4)
 BLOCKS_SHAPE(raised_q8_0, HEED_Q8_0, true, 1)
 BLOCKS_SHAPE(raised_q4_0, HEED_Q4_0, true, 1)
 
 /* All rows, as evenly as may be; the first ones fetch. */
 static void multiply_window(enum heed_type type, const struct blocks_window *whole, const struct thin_parts *rows) {
     static void (*const shapes[][12])(const struct blocks_window *) = {
-        [HEED_I8] = BLOCKS_NAMES(blocks_i8),     [HEED_Q8_0] = BLOCKS_NAMES(blocks_q8_0), [HEED_Q4_0] = BLOCKS_NAMES(blocks_q4_0),
-        [HEED_Q5_0] = BLOCKS_NAMES(blocks_q5_0), [HEED_Q4_K] = BLOCKS_NAMES(blocks_q4_k), [HEED_Q5_K] = BLOCKS_NAMES(blocks_q5_k),
-        [HEED_Q6_K] = BLOCKS_NAMES(blocks_q6_k)};
+        [HEED_I8] = BLOCKS_NAMES(blocks_i8),      [HEED_Q8_0] = BLOCKS_NAMES(blocks_q8_0),
+        [HEED_Q4_0] = BLOCKS_NAMES(blocks_q4_0),  [HEED_Q5_0] = BLOCKS_NAMES(blocks_q5_0),
+        [HEED_Q4_K] = BLOCKS_NAMES(blocks_q4_k),  [HEED_Q5_K] = BLOCKS_NAMES(blocks_q5_k),
+        [HEED_Q6_K] = BLOCKS_NAMES(blocks_q6_k),  [HEED_IQ4_NL] = BLOCKS_NAMES(blocks_iq4_nl),
+        [HEED_MXFP4] = BLOCKS_NAMES(blocks_mxfp4)};
     struct blocks_window window = *whole;
     window.fetches = true;
     for (int part = 0; part < rows->count; part++) {

@@ -54,16 +54,16 @@ INLINE void columns_body(const enum heed_type type, const int rows, const int ve
     uintptr_t next = next_columns(false, column, vectors * VF_LANES * step);
     tile_rows_begin(rows, &a, product->a, product->lda);
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) chains[i][v] = v_zero();
-    NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, column += block_bytes(type)) {
+    NO_UNROLL for (int64_t k = product->k; k > 0; k -= TYPE_BLOCK, column += column_bytes(type)) {
         struct scaled_columns columns;
         UNROLL for (int v = 0; v < vectors; v++) {
             const char *first = column + v * VF_LANES * step;
             columns.at[v] = block_columns_at(VF_LANES, first, step);
             const struct block_head head = load_column_heads(type, &columns.at[v]);
-            columns.scale[v] = widen_scales(head.d);
+            columns.scale[v] = scales_of_weights(type, head.d);
             columns.fifths[v] = head.fifths;
         }
-        next = fetch_next_columns(false, next, vectors * VF_LANES * block_bytes(type));
+        next = fetch_next_columns(false, next, vectors * VF_LANES * column_bytes(type));
         columns_block(type, rows, vectors, chains, &a, &columns);
         tile_rows_advance(rows, &a, TYPE_BLOCK);
     }
@@ -94,6 +94,10 @@ COLUMNS_SHAPE(columns_q4_0, HEED_Q4_0, 1)
 COLUMNS_SHAPE(columns_q4_0, HEED_Q4_0, 2)
 COLUMNS_SHAPE(columns_q5_0, HEED_Q5_0, 1)
 COLUMNS_SHAPE(columns_q5_0, HEED_Q5_0, 2)
+COLUMNS_SHAPE(columns_iq4_nl, HEED_IQ4_NL, 1)
+COLUMNS_SHAPE(columns_iq4_nl, HEED_IQ4_NL, 2)
+COLUMNS_SHAPE(columns_mxfp4, HEED_MXFP4, 1)
+COLUMNS_SHAPE(columns_mxfp4, HEED_MXFP4, 2)
 
 /* Bytes, whose columns often are a multiple of 4 KB apart, take 1.4 to 1.6 times as long so. */
 INLINE bool takes_columns(const struct heed_thin_blocks *product) {
@@ -101,9 +105,12 @@ INLINE bool takes_columns(const struct heed_thin_blocks *product) {
            !type_is_k(product->type);
 }
 static void thin_columns(const struct heed_thin_blocks *product) {
-    static void (*const shapes[][COLUMNS_ROWS])(const struct heed_thin_blocks *) = {[HEED_Q8_0] = {columns_q8_0_1, columns_q8_0_2},
-                                                                                    [HEED_Q4_0] = {columns_q4_0_1, columns_q4_0_2},
-                                                                                    [HEED_Q5_0] = {columns_q5_0_1, columns_q5_0_2}};
+    static void (*const shapes[][COLUMNS_ROWS])(const struct heed_thin_blocks *) = {
+        [HEED_Q8_0] = {columns_q8_0_1, columns_q8_0_2},
+        [HEED_Q4_0] = {columns_q4_0_1, columns_q4_0_2},
+        [HEED_Q5_0] = {columns_q5_0_1, columns_q5_0_2},
+        [HEED_IQ4_NL] = {columns_iq4_nl_1, columns_iq4_nl_2},
+        [HEED_MXFP4] = {columns_mxfp4_1, columns_mxfp4_2}};
     const int columns = product->columns;
     shapes[product->type][product->rows - 1](product);
     for (int i = 0; i < product->rows; i++)

@@ -5,6 +5,8 @@
 #ifndef HEED_KERNELS_TYPES_H
 #define HEED_KERNELS_TYPES_H
 
+#include "kernels/numbers4.h"
+
 enum { LINE_BYTES = HEED_LINE * (int)sizeof(float) };
 
 /* The statement with `TYPE` for type, as a constant. */
@@ -44,6 +46,12 @@ enum { LINE_BYTES = HEED_LINE * (int)sizeof(float) };
             statement;                                                                                                             \
         } else if ((type) == HEED_Q5_0) {                                                                                          \
             const enum heed_type TYPE = HEED_Q5_0;                                                                                 \
+            statement;                                                                                                             \
+        } else if ((type) == HEED_IQ4_NL) {                                                                                        \
+            const enum heed_type TYPE = HEED_IQ4_NL;                                                                               \
+            statement;                                                                                                             \
+        } else if ((type) == HEED_MXFP4) {                                                                                         \
+            const enum heed_type TYPE = HEED_MXFP4;                                                                                \
             statement;                                                                                                             \
         } else {                                                                                                                   \
             WITH_STORED_TYPE(type, statement);                                                                                     \
@@ -113,6 +121,26 @@ INLINE vf load_q5(const char *block, int from) {
     return v_load_i8(q);
 }
 
+/* The same of what a table has for 4 bits. */
+INLINE vf load_numbers4(const enum heed_type type, const char *block, int from) {
+    const uint8_t *codes = (const uint8_t *)block + block_32_bytes(type) - TYPE_BLOCK / 2;
+    const int8_t *table = numbers4_table(type);
+    int8_t q[VF_LANES];
+    for (int i = 0; i < VF_LANES; i++) {
+        const int at = from + i;
+        q[i] = table[codes[at % (TYPE_BLOCK / 2)] >> at / (TYPE_BLOCK / 2) * 4 & 15];
+    }
+    return v_load_i8(q);
+}
+
+INLINE float load_block_scale(const enum heed_type type, const char *block) {
+    if (type == HEED_MXFP4)
+        return numbers4_scale((unsigned char)*block);
+    uint16_t scale;
+    memcpy(&scale, block, sizeof scale);
+    return v_f16_1(scale);
+}
+
 /* The elements from `index` on, of which there are n, at least a vector's worth if they are in blocks: a vector does not leave its
  * block, nor the half of a block whose elements are in the lower, or upper, halves of bytes. */
 INLINE vf load_at(const enum heed_type type, const void *data, int64_t index, int64_t n) {
@@ -120,9 +148,9 @@ INLINE vf load_at(const enum heed_type type, const void *data, int64_t index, in
         return load_type_n(type, type_at(type, data, index), n);
     const char *block = type_at(type, data, index), *elements = block + 2;
     const int in_block = (int)((uint64_t)index % TYPE_BLOCK), half = TYPE_BLOCK / 2;
-    uint16_t scale;
-    memcpy(&scale, block, sizeof scale);
-    const vf d = v_set1(v_f16_1(scale));
+    const vf d = v_set1(load_block_scale(type, block));
+    if (type_has_table(type))
+        return v_mul(d, load_numbers4(type, block, in_block));
     if (type == HEED_Q8_0)
         return v_mul(d, v_load_i8((const int8_t *)elements + in_block));
     if (type == HEED_Q5_0)

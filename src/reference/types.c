@@ -38,6 +38,18 @@ double ref_widen_f16(uint16_t x) { return widen(x, F16_FRACTION); }
 uint16_t ref_round_bf16(double x) { return rounded(x, BF16_FRACTION); }
 uint16_t ref_round_f16(double x) { return rounded(x, F16_FRACTION); }
 
+/* 4 bits that stand for other numbers, and a scale of 16 bits or an exponent. */
+static double table_element(const unsigned char *data, enum heed_type type, int64_t index) {
+    static const signed char iq4_nl[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    static const signed char mxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; /* twice what they are */
+    const int head = type == HEED_IQ4_NL ? 2 : 1, i = (int)(index % 32);
+    const unsigned char *block = data + index / 32 * (head + 16);
+    const int byte = block[head + i % 16], code = i < 16 ? byte % 16 : byte / 16;
+    if (type == HEED_IQ4_NL)
+        return ref_widen_f16((uint16_t)(block[0] | block[1] << 8)) * iq4_nl[code];
+    return (block[0] < 26 ? 0 : ldexp(1, block[0] - 128)) * mxfp4[code];
+}
+
 /* Block formats: 32 elements share a scale; those of q4_0 and q5_0 are bytes' lower halves, then the upper ones. */
 static double block_element(const unsigned char *data, enum heed_type type, int64_t index) {
     const unsigned char *block = data + index / 32 * (type == HEED_Q8_0 ? 34 : type == HEED_Q4_0 ? 18 : 22);
@@ -100,6 +112,8 @@ static double k_element(const void *data, enum heed_type type, int64_t index) {
 double ref_element(const void *data, enum heed_type type, int64_t index) {
     if (is_k(type))
         return k_element(data, type, index);
+    if (type == HEED_IQ4_NL || type == HEED_MXFP4)
+        return table_element(data, type, index);
     if (type == HEED_Q8_0 || type == HEED_Q4_0 || type == HEED_Q5_0)
         return block_element(data, type, index);
     if (type == HEED_F32)

@@ -58,7 +58,7 @@ static bool embedding_may_be_validated(const struct memory *memory, const void *
 static struct heed_lookup take_lookup(struct input *in, struct memory *memory, int64_t rows, int64_t columns) {
     static const float factors[] = {0.0f, 1.0f, -0.5f, 22.627417f, 3e38f};
     struct heed_lookup table = {.rows = take_range(in, 1, 9), .factor = factors[take_range(in, 0, 4)]};
-    table.type = (enum heed_type)take_range(in, HEED_F32, columns % TYPE_BLOCK ? HEED_I8 : HEED_Q5_0);
+    table.type = (enum heed_type)take_range(in, HEED_F32, columns % TYPE_BLOCK ? HEED_I8 : HEED_MXFP4);
     if (columns % type_block(table.type))
         table.type = HEED_Q5_0;
     const int64_t block = type_block(table.type);
@@ -136,7 +136,7 @@ void fuzz_convert(struct input *in) {
     struct memory memory = {.count = 0};
     struct heed_convert r = {.rows = take_range(in, 0, 9), .columns = take_range(in, 0, 80)};
     r.output.type = take_chance(in, 6) ? HEED_Q5_0 : (enum heed_type)take_range(in, HEED_F32, HEED_Q4_0);
-    r.input.type = take_chance(in, 3) ? (enum heed_type)take_range(in, HEED_Q8_0, HEED_Q5_0) : take_type(in);
+    r.input.type = take_chance(in, 3) ? (enum heed_type)take_range(in, HEED_Q8_0, HEED_MXFP4) : take_type(in);
     const int64_t block = max_i64(type_block(r.output.type), type_block(r.input.type));
     r.columns = (r.columns + (take_chance(in, 8) ? 500 : 0)) / block * block;
     r.input.token_stride = take_chance(in, 6) ? 0 : r.columns + block * take_range(in, 0, 3);

@@ -117,9 +117,9 @@ void fuzz_linear(struct input *in) {
     struct heed_weights *w = &r.weights;
     w->outputs = take_dimension(in);
     w->inputs = take_dimension(in);
-    w->type = take_chance(in, 2)
-                  ? take_type(in)
-                  : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K);
+    w->type = take_chance(in, 2) ? take_type(in)
+                                 : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K,
+                                                           HEED_Q6_K, HEED_IQ4_NL, HEED_MXFP4);
     w->inputs = round_up(is_large(r.rows, w->outputs, w->inputs) ? w->inputs / 8 : w->inputs, type_block(w->type));
     w->outputs = is_large(r.rows, w->outputs, w->inputs) ? w->outputs / 8 : w->outputs;
     r.compute = (enum heed_compute)TAKE_OF(in, HEED_COMPUTE_F32, HEED_COMPUTE_BF16, HEED_COMPUTE_BF16_AMX, HEED_COMPUTE_I8);

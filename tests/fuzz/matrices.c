@@ -174,9 +174,9 @@ void fuzz_gemm(struct input *in) {
     static const float factors[] = {1.0f, 0.0f, -0.5f, 1e20f, 0x1p-130f};
     struct memory memory = {.count = 0};
     struct heed_gemm g = {.m = take_dimension(in), .n = take_dimension(in), .k = take_dimension(in)};
-    g.b_type = take_chance(in, 2)
-                   ? take_type(in)
-                   : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K, HEED_Q6_K);
+    g.b_type = take_chance(in, 2) ? take_type(in)
+                                  : (enum heed_type)TAKE_OF(in, HEED_I8, HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_Q4_K, HEED_Q5_K,
+                                                            HEED_Q6_K, HEED_IQ4_NL, HEED_MXFP4);
     const int64_t block = type_block(g.b_type);
     g.k = round_up(is_large(g.m, g.n, g.k) ? g.k / 8 : g.k, block);
     g.n = is_large(g.m, g.n, g.k) ? g.n / 8 : g.n;
