@@ -132,7 +132,7 @@ def compare_all(folder, recorded):
         compare_bits(name, path, isas, prompts)
     for name in "GGUF q8_0", "GGUF q4_k_m", "safetensors bf16":
         compare_rounded(name, models[name][0], isas, prompts, ["--prompts=bf16"], ["--prompts=bf16-amx"])
-    for name in "GGUF q8_0", "GGUF q4_0", "GGUF q5_0", "GGUF q4_k_m":
+    for name in "GGUF q8_0", "GGUF q4_0", "GGUF q5_0", "GGUF iq4_nl", "GGUF mxfp4", "GGUF q4_k_m":
         compare_rounded(name, models[name][0], isas, prompts, ["--prompts=i8"], ["--prompts=i8", "--steps=i8"])
     caches = [["--cache=" + kind] for kind in ("bf16", "f16", "int8")]
     compare_rounded("GGUF f32", models["GGUF f32"][0], isas, prompts, *caches, ["--cache=int8", "--prompts=bf16"])

@@ -1,6 +1,7 @@
 """Tiny Llama checkpoints of random numbers, the same on every machine, as folders of Hugging Face and as GGUF files."""
 
 import json
+import math
 import os
 import struct
 
@@ -21,9 +22,14 @@ CONFIG = {
     "eos_token_id": 2,
 }
 QWEN3 = {**CONFIG, "model_type": "qwen3"}
-KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2, "q5_0": 6}
+KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2, "q5_0": 6, "iq4_nl": 20, "mxfp4": 39}
 BLOCK = 32
-BLOCK_BYTES = {"q8_0": 34, "q4_0": 18, "q5_0": 22}
+BLOCK_BYTES = {"q8_0": 34, "q4_0": 18, "q5_0": 22, "iq4_nl": 18, "mxfp4": 17}
+# What 4 bits stand for, where they are no numbers themselves.
+TABLES = {
+    "iq4_nl": (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),
+    "mxfp4": (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12),
+}
 # Rows of whole K blocks, but for those of the way down.
 WIDE = {**CONFIG, "hidden_size": 256, "intermediate_size": 288, "num_attention_heads": 8, "head_dim": 32}
 K_BLOCK = 256
@@ -121,8 +127,23 @@ def k_tensors():
     return made
 
 
+def halves(codes):
+    return bytes(low & 15 | (high & 15) << 4 for low, high in zip(codes[:16], codes[16:]))
+
+
+def encode_by_table(kind, block):
+    """The scale as f16, or an exponent, and the codes of the nearest numbers."""
+    table, largest = TABLES[kind], max(block, key=abs)
+    exponent = 128 + math.ceil(math.log2(abs(largest) / 12))
+    scale = largest / table[0] if kind == "iq4_nl" else 2.0 ** (exponent - 128)
+    codes = [min(range(16), key=lambda code: abs(table[code] * scale - x)) for x in block]
+    return (struct.pack("<e", scale) if kind == "iq4_nl" else bytes([exponent])) + halves(codes)
+
+
 def encode_block(kind, block):
     """The scale as f16, and integers, as ggml has them."""
+    if kind in TABLES:
+        return encode_by_table(kind, block)
     largest = max(block, key=abs)
     middle = 8 if kind == "q4_0" else 16
     scale = abs(largest) / 127 if kind == "q8_0" else largest / -middle
@@ -131,7 +152,7 @@ def encode_block(kind, block):
         return struct.pack("<e32b", scale, *(round(x * inverse) for x in block))
     bits = [min(2 * middle - 1, max(0, int(x * inverse + middle + 0.5))) for x in block]
     fifths = struct.pack("<I", sum((x >> 4) << i for i, x in enumerate(bits))) if kind == "q5_0" else b""
-    return struct.pack("<e", scale) + fifths + bytes(low & 15 | (high & 15) << 4 for low, high in zip(bits[:16], bits[16:]))
+    return struct.pack("<e", scale) + fifths + halves(bits)
 
 
 def encode(kind, values):
@@ -180,13 +201,15 @@ def decode(kind, data):
         return decode("f32", b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2)))
     made, size = [], BLOCK_BYTES[kind]
     for i in range(0, len(data), size):
-        scale = struct.unpack_from("<e", data, i)[0]
+        scale = 2.0 ** (data[i] - 128) if kind == "mxfp4" else struct.unpack_from("<e", data, i)[0]
         if kind == "q8_0":
             made += [scale * x for x in struct.unpack_from("<32b", data, i + 2)]
             continue
         nibbles = data[i + size - 16 : i + size]
         low = [x & 15 for x in nibbles] + [x >> 4 for x in nibbles]
-        if kind == "q4_0":
+        if kind in TABLES:
+            made += [scale * TABLES[kind][x] for x in low]
+        elif kind == "q4_0":
             made += [scale * (x - 8) for x in low]
         else:
             fifths = struct.unpack_from("<I", data, i + 2)[0]
