@@ -14,7 +14,8 @@
  *              elements are equally large.
  *   Threads    any function may be called from any number of threads at once; there is no state between calls, but that HEED_ISA
  *              is read from the environment once.
- *   Pointers   need the alignment of what they point to (4 bytes for floats, 2 for bf16, f16 and blocks), nothing more.
+ *   Pointers   need the alignment of what they point to (4 bytes for floats, 2 for bf16, f16 and blocks, 1 for HEED_MXFP4), nothing
+ * more.
  */
 #ifndef HEED_H
 #define HEED_H
@@ -95,11 +96,10 @@ enum heed_type {
     HEED_Q6_K,   /* 16 groups of 16, s of 8 bits with sign */
     HEED_Q5_0,   /* blocks of 32 again, 22 bytes: a scale, 4 bytes, and 16 as HEED_Q4_0 has them; they have the lower 4 bits of an
                     element, plus 16, of element i bit i of the 4 bytes, which begin with their lowest, is the fifth */
-    HEED_IQ4_NL, /* as HEED_Q4_0, but 4 bits of n stand for the n-th of -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53,
+    HEED_IQ4_NL, /* as HEED_Q4_0, but that 4 bits, 0 to 15, stand for -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53,
                     69, 89, 113 */
-    HEED_MXFP4   /* OCP's, as ggml has it, 17 bytes: a byte e, the scale 2^(e - 128), and 16 as HEED_Q4_0 has them, where n stands
-                    for the n-th of 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12.  Scales with e below 26 are 0; 255 is an
-                    exponent like others */
+    HEED_MXFP4   /* OCP's, as ggml has it, 17 bytes: e, of which the scale is 2^(e - 128), or 0 if e is less than 26, and 16 as
+                    HEED_Q4_0 has them, whose 4 bits stand for 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 */
 };
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
@@ -467,9 +467,9 @@ int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct hee
  * that.  heed_gemm_packed_bytes: bytes needed for n, k and b_type, -1 without a message if that overflows, a size is negative, k
  * has no whole blocks or the type is none of b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and
  * writes so many: column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros; of HEED_BF16 [ceil(n / 64)][ceil(k
- * / 2)][64][2], two rows of b side by side, with zeros after an odd one; of blocks [ceil(n / 64)][k / 32], each of 64 scales and
- * then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of HEED_Q4_0 and HEED_Q5_0, after which
- * the latter has [1][64] times 4 bytes, whose bit 8 b + 4 (w % 2) + 2 h + w / 2 is the fifth of element 16 h + 4 w + b; of K
+ * / 2)][64][2], two rows of b side by side, with zeros after an odd one; of blocks [ceil(n / 64)][k / 32], each of 64 scales, bf16
+ * of HEED_MXFP4, and then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of 4 and 5 bits, after
+ * which HEED_Q5_0 has [1][64] times 4 bytes, whose bit 8 b + 4 (w % 2) + 2 h + w / 2 is the fifth of element 16 h + 4 w + b; of K
  * formats [ceil(n / 64)][k / 256], each of 64 d, 64 m unless HEED_Q6_K, [4][64] times 4 bytes of scales, all s and then all t, and
  * 8 groups of [4][64] times 4 bytes of lower bits, element i + 16 above element i, after which HEED_Q5_K has [1][64] times 4 bytes,
  * whose bit 8 b + w is the upper one of element 4 w + b, and HEED_Q6_K [2][64], whose two bits from 8 b + 2 w on are those of
@@ -591,12 +591,12 @@ enum heed_status heed_pack_weights(const struct heed_weights *weights, void *pac
  *   HEED_Q5_0  d = (the first of the elements of largest size) / -16, and min(31, floor(x * (1 / d) + 16.5)): the same
  *
  * A row of bytes, or a block, with a NaN or an infinity has the scale NaN and integers of 0.  Bytes with scales become floats by
- * heed_embedding, or where they are used.  K formats are read, not made: what makes good ones searches for scales (llama.cpp). */
+ * heed_embedding, or where they are used.  Others are read, not made: what makes good ones searches for scales (llama.cpp). */
 struct heed_convert {
     /* columns: a multiple of 32 for blocks, of 256 with K formats, and so is the stride of more than one row of them */
     int64_t rows, columns;
     struct heed_input input;   /* of any type but HEED_I8; data, token_stride and type count */
-    struct heed_output output; /* of any type but K formats */
+    struct heed_output output; /* up to HEED_Q4_0, or HEED_Q5_0 */
     float *scales;             /* [rows] with HEED_I8, else NULL */
 };
 enum heed_status heed_convert(const struct heed_convert *convert, const struct heed_exec *exec);

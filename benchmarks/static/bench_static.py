@@ -39,8 +39,9 @@ ISAS = {
     "dotprod": Isa("arch/arm/dotprod.o", "aarch64", ("neoverse-n1", "neoverse-v1", "neoverse-v2", "apple-m1"), 24,
                    ("fmla v{}.4s, v0.4s, v1.4s",)),
 }
+FORMATS = "q8_0", "q4_0", "q5_0", "iq4_nl", "mxfp4", "q4_k", "q5_k", "q6_k"
 # Functions of a kernel, what its hot loop has most of, and whether it stores anything, if there are loops of both kinds.
-DOTS = {f"i8_{blocks}": (rf"i8_{blocks}_\d", Instruction.dot_products) for blocks in ("q8_0", "q4_0", "q5_0", "q4_k", "q5_k", "q6_k")}
+DOTS = {f"i8_{blocks}": (rf"i8_{blocks}_\d", Instruction.dot_products) for blocks in FORMATS}
 # Of held tiles, where registers are many.
 HELD = {f"{kernel}_held": (which[0].replace(r"\d", r"held_\d"), which[1]) for kernel, which in DOTS.items()}
 CACHE = {kernel: (rf"{kernel}_\d", Instruction.dot_products) for kernel in ("i8_cache", "i8_cache_positive")}

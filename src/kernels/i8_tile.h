@@ -85,7 +85,8 @@ INLINE int i8_raised(const enum heed_type type) {
     return type == HEED_Q4_0 ? 8 : type == HEED_Q5_0 ? 16 : type == HEED_MXFP4 ? MXFP4_RAISED : I8_RAISED;
 }
 INLINE vi i8_excess(const enum heed_type type, const struct heed_i8_block *a) {
-    const int32_t excess = a->minus_8 * i8_raised(type) / 8;
+    const int raised = i8_raised(type);
+    const int32_t excess = raised % 8 ? a->minus_8 / 4 * (raised / 2) : a->minus_8 * (raised / 8);
     return v_set1_word((const int8_t *)&excess);
 }
 INLINE vi i8_start(const enum heed_type type, const struct heed_i8_block *a) {
