@@ -14,8 +14,7 @@
  *              elements are equally large.
  *   Threads    any function may be called from any number of threads at once; there is no state between calls, but that HEED_ISA
  *              is read from the environment once.
- *   Pointers   need the alignment of what they point to (4 bytes for floats, 2 for bf16, f16 and blocks, 1 for HEED_MXFP4), nothing
- * more.
+ *   Pointers   need the alignment of what they point to (floats 4 bytes, bf16, f16 and blocks 2, HEED_MXFP4 1), nothing more.
  */
 #ifndef HEED_H
 #define HEED_H

@@ -143,7 +143,7 @@ static void convert_a(const struct heed_gemm *r, const struct heed_kernels *kern
         kernels->pair_queries(r->a, r->a_type, r->lda, r->m, r->k, 1.0f, a, lda);
 }
 
-/* A single panel. */
+/* A single panel.  A function of its own, for its memory on the stack. */
 NOINLINE void multiply_converted(const struct heed_gemm *r, const struct heed_kernels *kernels, bool pairs) {
     _Alignas(64) float a[MOST_CONVERTED_SIZE * MOST_CONVERTED_SIZE], panel[MOST_CONVERTED_SIZE * HEED_PANEL],
         sums[MOST_CONVERTED_SIZE * HEED_PANEL];

@@ -140,7 +140,7 @@ START_TEST(test_weights_known_mxfp4) {
 }
 END_TEST
 
-/* Each exponent, as a scale of 12, and of 0 and 12 in the other half. */
+/* Each exponent, as the scale of 0, and of 12 in the second half. */
 START_TEST(test_weights_exponents) {
     float floats[32], want[32];
     for (int e = 0; e < 256; e++) {
