@@ -273,8 +273,7 @@ struct heed_i8_product {
  * pieces[p / piece], a power of two and a multiple of HEED_SUM_LANES; rows are ldb bytes apart.  Other rows are not read, but from
  * where a row's column is up to 63 bytes more may be.  a has zeros before begin and from end on in the blocks that these are in;
  * lda are from a row to the next; positive: no element of it is less than 0, and its sums are not looked at.  Advice: `next`,
- * unless NULL, is read after b; in_order: most of what is read after a row lies behind it; leaves_l2: b is more than
- * L2 holds. */
+ * unless NULL, is read after b; in_order: most of what is read after a row lies behind it; leaves_l2: b is more than L2 holds. */
 struct heed_i8_cache_product {
     int rows, columns, begin, end;
     bool positive, in_order, leaves_l2;
