@@ -76,6 +76,7 @@ int main(void) {
         gemm_suite,
         gemm_types_suite,
         gemm_weights_suite,
+        gemm_packed_suite,
         linear_suite,
         convert_suite,
         softmax_suite,

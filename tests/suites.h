@@ -12,6 +12,7 @@ Suite *kernels_suite(void);
 Suite *gemm_suite(void);
 Suite *gemm_types_suite(void);
 Suite *gemm_weights_suite(void);
+Suite *gemm_packed_suite(void);
 Suite *linear_suite(void);
 Suite *convert_suite(void);
 Suite *softmax_suite(void);

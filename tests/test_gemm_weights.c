@@ -1,6 +1,6 @@
-/* heed_gemm with weights of bytes and of blocks: bytes written out here, whose products were worked out by hand; the packed layout,
- * by the formula in heed.h; and errors against the oracle.  That the bits are those of the same weights as floats,
- * test_gemm_types.c has. */
+/* heed_gemm with weights of bytes and of blocks: bytes written out here, whose products were worked out by hand; and errors against
+ * the oracle.  That the bits are those of the same weights as floats, test_gemm_types.c has; the packed layout, test_gemm_packed.c.
+ */
 #include "internal.h"
 #include "reference/reference.h"
 #include "roundings.h"
@@ -110,33 +110,33 @@ START_TEST(test_weights_known_q5_0) {
 }
 END_TEST
 
-/* Scales 1 and -1/8.  All codes in order, and again; and the last one, but the second for the last element. */
+/* Two columns of scales 1 and -1/8, which is 1/8 of mxfp4: all codes in order, and again; and the last one, but the second for the
+ * last element. */
+static void must_be_codes(enum heed_type type, const unsigned char *blocks, const float numbers[16]) {
+    float want[2][32];
+    for (int i = 0; i < 32; i++) {
+        want[0][i] = numbers[i % 16];
+        want[1][i] = numbers[i < 31 ? 15 : 1] * (type == HEED_IQ4_NL ? -0.125f : 0.125f);
+    }
+    must_be_weights(type, blocks, want, type_name(type));
+}
+
 START_TEST(test_weights_known_iq4_nl) {
     static const unsigned char blocks[2 * 18] = {0x00, 0x3c, 0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99,
                                                  0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x00, 0xb0, 0xff, 0xff, 0xff, 0xff,
                                                  0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f};
     static const float numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    float want[2][32];
-    for (int i = 0; i < 32; i++) {
-        want[0][i] = numbers[i % 16];
-        want[1][i] = i < 31 ? -14.125f : 13;
-    }
-    must_be_weights(HEED_IQ4_NL, blocks, want, "known iq4_nl");
+    must_be_codes(HEED_IQ4_NL, blocks, numbers);
 }
 END_TEST
 
-/* Exponents 128, which is 1, and 125, which is 1/8; in the same order. */
+/* Exponents 128, which is 1, and 125, which is 1/8. */
 START_TEST(test_weights_known_mxfp4) {
     static const unsigned char blocks[2 * 17] = {128,  0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa,
                                                  0xbb, 0xcc, 0xdd, 0xee, 0xff, 125,  0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
                                                  0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f};
     static const float numbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-    float want[2][32];
-    for (int i = 0; i < 32; i++) {
-        want[0][i] = numbers[i % 16];
-        want[1][i] = i < 31 ? -1.5f : 0.125f;
-    }
-    must_be_weights(HEED_MXFP4, blocks, want, "known mxfp4");
+    must_be_codes(HEED_MXFP4, blocks, numbers);
 }
 END_TEST
 
@@ -161,18 +161,6 @@ START_TEST(test_weights_exponents) {
         memcpy(&scale, panel, sizeof scale);
         ck_assert_msg((float)(ref_widen_bf16(scale) * 12) == want[31], "packed exponent %d", e);
     }
-}
-END_TEST
-
-/* The first 4 bytes of the first column's block, and then those of the second's. */
-START_TEST(test_weights_known_packed) {
-    unsigned char panel[64 * 18];
-    const struct heed_gemm g = {.n = 2, .k = 32, .transpose_b = true, .b_type = HEED_Q4_0, .b = known_q4_0, .ldb = 32};
-    ck_assert_int_eq(heed_gemm_packed_bytes(&g), sizeof panel);
-    ck_assert_int_eq(heed_gemm_pack_b(&g, panel, NULL), HEED_OK);
-    ck_assert(memcmp(panel, "\0\x3c\0\xb0\0\0", 6) == 0); /* scales */
-    ck_assert(memcmp(panel + 128, known_q4_0 + 2, 4) == 0 && memcmp(panel + 132, known_q4_0 + 18 + 2, 4) == 0);
-    ck_assert(memcmp(panel + 128 + 64 * 4, known_q4_0 + 2 + 4, 4) == 0);
 }
 END_TEST
 
@@ -239,101 +227,6 @@ START_TEST(test_weights_known_k) {
 }
 END_TEST
 
-/* The fifth bits of a block of a column of q5_0. */
-static void must_be_fifths(const char *to, const char *bits) {
-    for (int h = 0; h < 2; h++)
-        for (int w = 0; w < 4; w++)
-            for (int b = 0; b < 4; b++) {
-                const int element = 16 * h + 4 * w + b;
-                ck_assert_int_eq(to[b] >> (4 * (w % 2) + 2 * h + w / 2) & 1, bits[element / 8] >> element % 8 & 1);
-            }
-}
-
-/* Scales, then words of 4 bytes; of columns that are none, 0. */
-static void must_be_packed(enum heed_type type, const char *b, int64_t n, int64_t k, const char *panels) {
-    const int64_t bytes = type_span(type, TYPE_BLOCK), packed = type_packed_span(type, TYPE_BLOCK);
-    const char none[Q8_0_BYTES] = {0};
-    const int64_t fifths = type == HEED_Q5_0 ? 4 : 0, words = (packed - 2 - fifths) / 4;
-    for (int64_t j = 0; j < round_up(n, HEED_PANEL); j++)
-        for (int64_t block = 0; block < k / TYPE_BLOCK; block++) {
-            const char *from = j < n ? b + type_span(type, j * k) + block * bytes : none;
-            const char *to = panels + (j / HEED_PANEL * (k / TYPE_BLOCK) + block) * HEED_PANEL * packed;
-            const int64_t column = j % HEED_PANEL;
-            if (type != HEED_MXFP4)
-                ck_assert_msg(memcmp(to + 2 * column, from, 2) == 0, "scale of column %lld", (long long)j);
-            if (type == HEED_Q5_0)
-                must_be_fifths(to + 2 * HEED_PANEL + (words * HEED_PANEL + column) * 4, from + 2);
-            for (int64_t word = 0; word < words; word++)
-                ck_assert_msg(
-                    memcmp(to + 2 * HEED_PANEL + (word * HEED_PANEL + column) * 4, from + bytes - 4 * (words - word), 4) == 0,
-                    "word %lld of block %lld of column %lld", (long long)word, (long long)block, (long long)j);
-        }
-}
-
-/* Of a block of a K format of a column: d and m, bytes of scales, and numbers of 8 groups, as heed.h has them. */
-static void must_be_k_block(enum heed_type type, const unsigned char *panel, int64_t column, const char *block) {
-    const int halves = type == HEED_Q6_K ? 1 : 2, high = type == HEED_Q6_K ? 2 : type == HEED_Q5_K;
-    const unsigned char *scales = panel + 128 * halves + 4 * column;
-    ck_assert(memcmp(panel + 2 * column, block + (type == HEED_Q6_K ? 208 : 0), 2) == 0);
-    ck_assert(type == HEED_Q6_K || memcmp(panel + 128 + 2 * column, block + 2, 2) == 0);
-    for (int g = 0; g < 8; g++) {
-        const unsigned char *low = scales + (4 + g * (4 + high)) * 256, *above = low + 4 * 256;
-        struct ref_k_group group;
-        ref_load_k_group(block, type, g, &group);
-        for (int i = 0; i < 32; i++) {
-            const int byte = low[i % 16 / 4 * 256 + i % 4], b = i % 4, w = i / 4;
-            const int bits = type == HEED_Q4_K   ? 0
-                             : type == HEED_Q5_K ? above[b] >> w & 1
-                                                 : above[i / 16 * 256 + b] >> 2 * (w % 4) & 3;
-            ck_assert_int_eq((i < 16 ? byte & 15 : byte >> 4) | bits << 4, group.q[i] + (type == HEED_Q6_K ? 32 : 0));
-        }
-        const double d = ref_element(block + (type == HEED_Q6_K ? 208 : 0), HEED_F16, 0);
-        for (int half = 0; half < 2; half++) {
-            const int at = type == HEED_Q6_K ? 2 * g + half : g, byte = scales[at / 4 * 256 + at % 4];
-            ck_assert(d * (type == HEED_Q6_K ? (signed char)byte : byte) == group.scale[half]);
-        }
-        ck_assert(type == HEED_Q6_K || ref_element(block + 2, HEED_F16, 0) * scales[(2 + g / 4) * 256 + g % 4] == group.less);
-    }
-}
-
-START_TEST(test_weights_packed_k_layout) {
-    struct rng rng = rng_for("weights k layout", _i);
-    const enum heed_type type = (enum heed_type)(HEED_Q4_K + _i);
-    for (int64_t repeat = 0; repeat < test_count(20); repeat++) {
-        const int64_t n = rng_range(&rng, 1, 200), k = 256 * rng_range(&rng, 1, 3);
-        char *b = new_weights(&rng, type, n * k, false);
-        const struct heed_gemm g = {.n = n, .k = k, .transpose_b = true, .b_type = type, .b = b, .ldb = k};
-        const int64_t bytes = heed_gemm_packed_bytes(&g), block = bytes / ceil_div(n, 64) / (k / 256);
-        unsigned char *panels = malloc((size_t)bytes);
-        ck_assert_int_eq(heed_gemm_pack_b(&g, panels, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
-        for (int64_t j = 0; j < n; j++)
-            for (int64_t p = 0; p < k; p += 256)
-                must_be_k_block(type, panels + (j / 64 * (k / 256) + p / 256) * block, j % 64, b + type_span(type, j * k + p));
-        free(b);
-        free(panels);
-    }
-}
-END_TEST
-
-START_TEST(test_weights_packed_layout) {
-    struct rng rng = rng_for("weights layout", 0);
-    for (int64_t repeat = 0; repeat < test_count(40); repeat++) {
-        static const enum heed_type types[] = {HEED_Q8_0, HEED_Q4_0, HEED_Q5_0, HEED_IQ4_NL, HEED_MXFP4};
-        const enum heed_type type = types[repeat % 5];
-        const int64_t n = rng_range(&rng, 1, 200), k = 32 * rng_range(&rng, 1, 4);
-        char *b = new_weights(&rng, type, n * k, true);
-        const struct heed_gemm g = {.n = n, .k = k, .transpose_b = true, .b_type = type, .b = b, .ldb = k};
-        const int64_t bytes = heed_gemm_packed_bytes(&g);
-        ck_assert_int_eq(bytes, ceil_div(n, 64) * 64 * k / 32 * (type == HEED_Q8_0 ? 34 : type == HEED_Q5_0 ? 22 : 18));
-        char *panels = malloc((size_t)bytes);
-        ck_assert_int_eq(heed_gemm_pack_b(&g, panels, &(struct heed_exec){.isa = any_isa(&rng)}), HEED_OK);
-        must_be_packed(type, b, n, k, panels);
-        free(b);
-        free(panels);
-    }
-}
-END_TEST
-
 /* With HEED_COMPUTE_I8 an element x of a becomes q s.  1 / s and x * (1 / s), which is at most 127, are rounded, so q is off by
  * half of 1 and some U of 127; s is a share of the block's largest element. */
 static double lost_as_bytes(const struct heed_gemm *g, int64_t row, int64_t block) {
@@ -393,23 +286,25 @@ static void check_error(struct rng *rng, enum heed_type type, enum heed_compute 
     free(want);
 }
 
+static const struct {
+    enum heed_type type;
+    enum heed_compute compute;
+} error_kinds[] = {{HEED_I8, HEED_COMPUTE_F32},    {HEED_Q8_0, HEED_COMPUTE_F32},   {HEED_Q4_0, HEED_COMPUTE_F32},
+                   {HEED_Q4_K, HEED_COMPUTE_F32},  {HEED_Q5_K, HEED_COMPUTE_F32},   {HEED_Q6_K, HEED_COMPUTE_F32},
+                   {HEED_Q8_0, HEED_COMPUTE_I8},   {HEED_Q4_0, HEED_COMPUTE_I8},    {HEED_Q4_K, HEED_COMPUTE_I8},
+                   {HEED_Q5_K, HEED_COMPUTE_I8},   {HEED_Q6_K, HEED_COMPUTE_I8},    {HEED_Q5_0, HEED_COMPUTE_F32},
+                   {HEED_Q5_0, HEED_COMPUTE_I8},   {HEED_IQ4_NL, HEED_COMPUTE_F32}, {HEED_IQ4_NL, HEED_COMPUTE_I8},
+                   {HEED_MXFP4, HEED_COMPUTE_F32}, {HEED_MXFP4, HEED_COMPUTE_I8}};
+enum { ERROR_KINDS = sizeof error_kinds / sizeof *error_kinds };
+
 START_TEST(test_weights_error) {
-    static const struct {
-        enum heed_type type;
-        enum heed_compute compute;
-    } kinds[] = {{HEED_I8, HEED_COMPUTE_F32},    {HEED_Q8_0, HEED_COMPUTE_F32},   {HEED_Q4_0, HEED_COMPUTE_F32},
-                 {HEED_Q4_K, HEED_COMPUTE_F32},  {HEED_Q5_K, HEED_COMPUTE_F32},   {HEED_Q6_K, HEED_COMPUTE_F32},
-                 {HEED_Q8_0, HEED_COMPUTE_I8},   {HEED_Q4_0, HEED_COMPUTE_I8},    {HEED_Q4_K, HEED_COMPUTE_I8},
-                 {HEED_Q5_K, HEED_COMPUTE_I8},   {HEED_Q6_K, HEED_COMPUTE_I8},    {HEED_Q5_0, HEED_COMPUTE_F32},
-                 {HEED_Q5_0, HEED_COMPUTE_I8},   {HEED_IQ4_NL, HEED_COMPUTE_F32}, {HEED_IQ4_NL, HEED_COMPUTE_I8},
-                 {HEED_MXFP4, HEED_COMPUTE_F32}, {HEED_MXFP4, HEED_COMPUTE_I8}};
     const struct heed_exec exec = {.isa = "scalar", .threads = 1};
     struct rng rng = rng_for("weights error", _i);
     struct accuracy accuracy = {0};
     char name[32];
     for (int64_t repeat = 0; repeat < test_count(60); repeat++)
-        check_error(&rng, kinds[_i].type, kinds[_i].compute, &exec, &accuracy);
-    snprintf(name, sizeof name, "gemm %s%s", type_name(kinds[_i].type), compute_name(kinds[_i].compute));
+        check_error(&rng, error_kinds[_i].type, error_kinds[_i].compute, &exec, &accuracy);
+    snprintf(name, sizeof name, "gemm %s%s", type_name(error_kinds[_i].type), compute_name(error_kinds[_i].compute));
     accuracy_print(&accuracy, name, exec.isa);
 }
 END_TEST
@@ -425,11 +320,8 @@ Suite *gemm_weights_suite(void) {
     tcase_add_test(tests, test_weights_known_iq4_nl);
     tcase_add_test(tests, test_weights_known_mxfp4);
     tcase_add_test(tests, test_weights_exponents);
-    tcase_add_test(tests, test_weights_known_packed);
     tcase_add_loop_test(tests, test_weights_known_k, 0, 3);
-    tcase_add_test(tests, test_weights_packed_layout);
-    tcase_add_loop_test(tests, test_weights_packed_k_layout, 0, 3);
-    tcase_add_loop_test(tests, test_weights_error, 0, 13);
+    tcase_add_loop_test(tests, test_weights_error, 0, ERROR_KINDS);
     suite_add_tcase(suite, tests);
     return suite;
 }
