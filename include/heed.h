@@ -467,13 +467,13 @@ int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct hee
  * has no whole blocks or the type is none of b.  heed_gemm_pack_b reads n, k, transpose_b, b, b_type and ldb of the descriptor and
  * writes so many: column panels of 64, [ceil(n / 64)][k][64], the last one filled up with zeros; of HEED_BF16 [ceil(n / 64)][ceil(k
  * / 2)][64][2], two rows of b side by side, with zeros after an odd one; of blocks [ceil(n / 64)][k / 32], each of 64 scales, bf16
- * of HEED_MXFP4, and then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of 4 and 5 bits, after
+ * of HEED_MXFP4, and then the other bytes of the 64 blocks, four by four: [8][64] times 4 bytes, or [4][64] of 4 and 5 bits, before
  * which HEED_Q5_0 has [1][64] times 4 bytes, whose bit 8 b + 4 (w % 2) + 2 h + w / 2 is the fifth of element 16 h + 4 w + b; of K
- * formats [ceil(n / 64)][k / 256], each of 64 d, 64 m unless HEED_Q6_K, [4][64] times 4 bytes of scales, all s and then all t, and
- * 8 groups of [4][64] times 4 bytes of lower bits, element i + 16 above element i, after which HEED_Q5_K has [1][64] times 4 bytes,
- * whose bit 8 b + w is the upper one of element 4 w + b, and HEED_Q6_K [2][64], whose two bits from 8 b + 2 w on are those of
- * element 4 w + b of either half.  packed_b is aligned to an element, or the scale of a block, to 64 bytes for full speed.  The
- * layout is the same on every instruction set. */
+ * formats [ceil(n / 64)][k / 256], each of 64 d, 64 m unless HEED_Q6_K, and 8 groups: of HEED_Q5_K [1][64] times 4 bytes, whose bit
+ * 8 b + w is the upper one of element 4 w + b, of HEED_Q6_K as many, whose two bits from 8 b + 2 w on are those of element 4 w + b
+ * of the first half; [4][64] times 4 bytes of lower bits, element i + 16 above element i; 64 bytes of s; of HEED_Q6_K the upper
+ * bits of the other half; and 64 bytes of t, or of s of the other half.  packed_b is aligned to an element, or the scale of a
+ * block, to 64 bytes for full speed.  The layout is the same on every instruction set. */
 int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm);
 enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, const struct heed_exec *exec);
 

@@ -45,37 +45,37 @@ static void must_be_packed(enum heed_type type, const char *b, int64_t n, int64_
             if (type != HEED_MXFP4)
                 ck_assert_msg(memcmp(to + 2 * column, from, 2) == 0, "scale of column %lld", (long long)j);
             if (type == HEED_Q5_0)
-                must_be_fifths(to + 2 * HEED_PANEL + (words * HEED_PANEL + column) * 4, from + 2);
+                must_be_fifths(to + 2 * HEED_PANEL + column * 4, from + 2);
             for (int64_t word = 0; word < words; word++)
                 ck_assert_msg(
-                    memcmp(to + 2 * HEED_PANEL + (word * HEED_PANEL + column) * 4, from + bytes - 4 * (words - word), 4) == 0,
+                    memcmp(to + (2 + fifths + 4 * word) * HEED_PANEL + column * 4, from + bytes - 4 * (words - word), 4) == 0,
                     "word %lld of block %lld of column %lld", (long long)word, (long long)block, (long long)j);
         }
 }
 
 /* Of a block of a K format of a column: d and m, bytes of scales, and numbers of 8 groups, as heed.h has them. */
 static void must_be_k_block(enum heed_type type, const unsigned char *panel, int64_t column, const char *block) {
-    const int halves = type == HEED_Q6_K ? 1 : 2, high = type == HEED_Q6_K ? 2 : type == HEED_Q5_K;
-    const unsigned char *scales = panel + 128 * halves + 4 * column;
+    const int high = type == HEED_Q6_K ? 2 : type == HEED_Q5_K, all = (high + 4) * 256 + 2 * 64;
+    const unsigned char *groups = panel + 128 * (type == HEED_Q6_K ? 1 : 2);
     ck_assert(memcmp(panel + 2 * column, block + (type == HEED_Q6_K ? 208 : 0), 2) == 0);
     ck_assert(type == HEED_Q6_K || memcmp(panel + 128 + 2 * column, block + 2, 2) == 0);
     for (int g = 0; g < 8; g++) {
-        const unsigned char *low = scales + (4 + g * (4 + high)) * 256, *above = low + 4 * 256;
+        const unsigned char *above = groups + g * all + 4 * column, *low = above + (high > 0) * 256;
+        const unsigned char *scales = groups + g * all + ((high > 0) + 4) * 256 + column;
+        const int other = 64 + (high == 2) * 256; /* bytes to the other half's */
         struct ref_k_group group;
         ref_load_k_group(block, type, g, &group);
         for (int i = 0; i < 32; i++) {
             const int byte = low[i % 16 / 4 * 256 + i % 4], b = i % 4, w = i / 4;
             const int bits = type == HEED_Q4_K   ? 0
                              : type == HEED_Q5_K ? above[b] >> w & 1
-                                                 : above[i / 16 * 256 + b] >> 2 * (w % 4) & 3;
+                                                 : above[i / 16 * (5 * 256 + 64) + b] >> 2 * (w % 4) & 3;
             ck_assert_int_eq((i < 16 ? byte & 15 : byte >> 4) | bits << 4, group.q[i] + (type == HEED_Q6_K ? 32 : 0));
         }
         const double d = ref_element(block + (type == HEED_Q6_K ? 208 : 0), HEED_F16, 0);
-        for (int half = 0; half < 2; half++) {
-            const int at = type == HEED_Q6_K ? 2 * g + half : g, byte = scales[at / 4 * 256 + at % 4];
-            ck_assert(d * (type == HEED_Q6_K ? (signed char)byte : byte) == group.scale[half]);
-        }
-        ck_assert(type == HEED_Q6_K || ref_element(block + 2, HEED_F16, 0) * scales[(2 + g / 4) * 256 + g % 4] == group.less);
+        for (int half = 0; half < 2; half++)
+            ck_assert(d * (type == HEED_Q6_K ? ((const signed char *)scales)[other * half] : scales[0]) == group.scale[half]);
+        ck_assert(type == HEED_Q6_K || ref_element(block + 2, HEED_F16, 0) * scales[other] == group.less);
     }
 }
 

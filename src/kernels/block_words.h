@@ -1,7 +1,7 @@
 /* Blocks of weights in a panel: where their scales and words are, and what is fetched while they are read.
  *
- * A block of a panel of 64 columns is 64 scales, and then the words, 4 bytes of a block each, of 64 columns each; of q5_0 those
- * with the lower 4 bits, and one of fifth bits behind them.  Scales are f16, MXFP4's exponents bf16. */
+ * A block of a panel of 64 columns is 64 scales, and then the words, 4 bytes of a block each, of 64 columns each; of q5_0 one of
+ * fifth bits, and those with the lower 4 bits.  Scales are f16, MXFP4's exponents bf16. */
 #ifndef HEED_KERNELS_BLOCK_WORDS_H
 #define HEED_KERNELS_BLOCK_WORDS_H
 
@@ -34,6 +34,9 @@ INLINE int turn_bytes(const enum heed_type type) {
 INLINE int column_bytes(const enum heed_type type) { return (int)type_span(type, TYPE_BLOCK); }
 INLINE int fifth_bytes(const enum heed_type type) { return type == HEED_Q5_0 ? WORD_BYTES : 0; }
 INLINE int words_at(const enum heed_type type) { return (type == HEED_MXFP4 ? 1 : scale_bytes(type)) + fifth_bytes(type); }
+/* In a block of a panel. */
+INLINE int panel_fifths_at(const enum heed_type type) { return HEED_PANEL * scale_bytes(type); }
+INLINE int panel_words_at(const enum heed_type type) { return HEED_PANEL * (scale_bytes(type) + fifth_bytes(type)); }
 INLINE int block_words(const enum heed_type type) { return (column_bytes(type) - words_at(type)) / WORD_BYTES; }
 /* Of 4 and 5 bits the first half of a block is in the lower halves of all bytes of words, the second in the upper ones. */
 INLINE int block_halves(const enum heed_type type) {
@@ -72,9 +75,8 @@ struct block_turn {
     int place; /* of words in their half: 0 or 2 */
 };
 INLINE struct block_turn block_turn_at(const enum heed_type type, const char *block, int turn) {
-    const char *words = block + HEED_PANEL * scale_bytes(type);
-    return (struct block_turn){.low = words + turn * TURN_WORDS * WORDS_BYTES,
-                               .high = words + block_words(type) * WORDS_BYTES,
+    return (struct block_turn){.low = block + panel_words_at(type) + turn * TURN_WORDS * WORDS_BYTES,
+                               .high = block + panel_fifths_at(type),
                                .place = turn * TURN_WORDS};
 }
 INLINE vi load_words_of(const char *words, int j) { return v_load_int((const uint8_t *)words + j * WORD_BYTES); }

@@ -6,14 +6,15 @@
 #define HEED_KERNELS_BLOCKS_H
 
 /* VF_LANES columns. */
-INLINE void pack_columns(const enum heed_type type, const char *src, int64_t step, int64_t k, char *scales, char *words) {
+INLINE void pack_columns(const enum heed_type type, const char *src, int64_t step, int64_t k, int j, char *panel) {
+    char *scales = panel + j * scale_bytes(type), *words = panel + panel_words_at(type) + j * WORD_BYTES;
     struct block_columns at = block_columns_at(VF_LANES, src, step);
     NO_UNROLL for (; k > 0; k -= TYPE_BLOCK) {
         if (scale_bytes(type) > 0) {
             const struct block_head head = load_column_heads(type, &at);
             v_store_half((uint16_t *)(void *)scales, head.d);
             if (type == HEED_Q5_0)
-                v_store_bits(words + block_words(type) * WORDS_BYTES, v_of_bits(head.fifths));
+                v_store_bits(words - fifth_bytes(type) * HEED_PANEL, v_of_bits(head.fifths));
         }
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf r[VF_PIECE];
@@ -27,14 +28,15 @@ INLINE void pack_columns(const enum heed_type type, const char *src, int64_t ste
 }
 
 /* One column.  Not inlined, for gcc makes three long loops of it, with gathers. */
-NOINLINE void pack_column(enum heed_type type, const char *src, int64_t k, char *scales, char *words) {
+NOINLINE void pack_column(enum heed_type type, const char *src, int64_t k, int j, char *panel) {
+    char *scales = panel + j * scale_bytes(type), *words = panel + panel_words_at(type) + j * WORD_BYTES;
     for (; k > 0; k -= TYPE_BLOCK, src += column_bytes(type)) {
         const uint16_t bf16 = numbers4_bf16((unsigned char)*src);
         memcpy(scales, type == HEED_MXFP4 ? (const void *)&bf16 : src, (size_t)scale_bytes(type));
         for (int word = 0; word < block_words(type); word++)
             memcpy(words + word * WORDS_BYTES, src + words_at(type) + word * WORD_BYTES, (size_t)WORD_BYTES);
         if (type == HEED_Q5_0)
-            q5_spread_column(src + scale_bytes(type), words + block_words(type) * WORDS_BYTES);
+            q5_spread_column(src + scale_bytes(type), words - fifth_bytes(type) * HEED_PANEL);
         scales += HEED_PANEL * block_bytes(type);
         words += HEED_PANEL * block_bytes(type);
     }
@@ -43,16 +45,15 @@ NOINLINE void pack_column(enum heed_type type, const char *src, int64_t k, char 
 /* The last VF_LANES columns again where others leave less; where there are fewer, one by one; where there are none, zeros. */
 INLINE void pack_blocks_of(const enum heed_type type, const char *src, int64_t ld, int64_t k, int columns, char *panel) {
     const int64_t step = type_span(type, ld);
-    char *const words = panel + HEED_PANEL * scale_bytes(type);
     if (columns < HEED_PANEL)
         memset(panel, 0, (size_t)(HEED_PANEL * type_packed_span(type, k)));
     if (columns < VF_LANES)
         for (int j = 0; j < columns; j++)
-            pack_column(type, src + j * step, k, panel + j * scale_bytes(type), words + j * WORD_BYTES);
+            pack_column(type, src + j * step, k, j, panel);
     else
         for (int done = 0; done < columns; done += VF_LANES) {
             const int j = smaller(done, columns - VF_LANES);
-            pack_columns(type, src + j * step, step, k, panel + j * scale_bytes(type), words + j * WORD_BYTES);
+            pack_columns(type, src + j * step, step, k, j, panel);
         }
 }
 

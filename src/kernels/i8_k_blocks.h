@@ -22,6 +22,15 @@ INLINE void i8_k_fetch(const enum heed_type type, const char *share, const int n
     fetch_lines(ahead + BLOCK_AHEAD, (to - from) * LINE_BYTES, once);
 }
 
+/* All scales of a block, into L1 before they are read behind its words.  Those would all be read in order otherwise, and what
+ * prefetchers then ask for leaves no room for what is asked for here: 3 and 4 rows from memory take 0.87 to 0.92 of the time so, 8
+ * rows 0.95 to 1.0 (Zen 4). */
+INLINE void i8_k_fetch_scales(const enum heed_type type, const char *block) {
+    const char *scales = block + k_panel_groups_at(type) + k_group_scales_at(type, 0);
+    UNROLL for (int g = 0; g < K_GROUPS; g++)
+        fetch_lines((uintptr_t)scales + (uintptr_t)(g * k_group_bytes(type)), 2 * HEED_PANEL, true);
+}
+
 /* The numbers of word w of a half of a group. */
 INLINE vi i8_k_numbers(const enum heed_type type, const struct block_turn *words, int column, const int half, const int w) {
     const vi word = load_words_of(words->low + w * WORDS_BYTES, column);
@@ -126,7 +135,7 @@ INLINE void i8_k_group(const enum heed_type type, const bool hold, const int row
         i8_k_half(type, hold, rows, vectors, sums, a->q, lda * (int64_t)sizeof *a, group, j, half, share, once, into_l2);
         if (!ends)
             continue;
-        k_load_scales(type, vectors, block, j, g, type == HEED_Q6_K ? half : 0, scales);
+        k_load_scales(type, vectors, group, j, type == HEED_Q6_K ? half : 0, scales);
         i8_k_end(type, hold, rows, vectors, sums, a, lda, half, scales, chains, c);
     }
 }
@@ -141,6 +150,8 @@ INLINE void i8_k_body(const enum heed_type type, const bool hold, const int rows
     i8_chains_begin(hold, rows, window->c + j, &chains);
     NO_UNROLL for (int64_t p = 0; p < window->k; block += k_panel_bytes(type)) {
         struct k_scales scales;
+        if (I8_INTO_L2 && window->into_l2 && window->fetches && j == 0)
+            i8_k_fetch_scales(type, block);
         k_load_block_scales(type, vectors, 1.0f, block, j, &scales);
         NO_UNROLL for (int g = 0; g < K_GROUPS; g++, a++, p += TYPE_BLOCK) {
             if (rows > 1 && j == 0) {

@@ -4,13 +4,13 @@
 
 INLINE void k_store_word(char *words, const int word, vi x) { v_store_bits(words + word * WORDS_BYTES, v_of_bits(x)); }
 
-INLINE void k_pack_head(const enum heed_type type, const struct block_columns *at, uint16_t *d, char *words) {
-    struct k_head head;
-    k_load_head(type, at, &head);
-    v_store_half(d, head.d);
-    if (type != HEED_Q6_K)
-        v_store_half(d + HEED_PANEL, head.m);
-    UNROLL for (int i = 0; i < K_SCALE_WORDS; i++) k_store_word(words, i, head.scales[i]);
+/* Bytes of scales: of groups 0 to 3 and 4 to 7, and then the others; of q6_K those of two groups in each word. */
+INLINE void k_pack_scales(const enum heed_type type, const vi scales[K_SCALE_WORDS], int group, int8_t *to) {
+    UNROLL for (int i = 0; i < 2; i++) {
+        const int index = type == HEED_Q6_K ? 2 * group + i : i * K_GROUPS + group;
+        const vi byte = v_shift(scales[index / WORD_BYTES], -8 * (index % WORD_BYTES));
+        v_store_i8(to + k_group_scales_at(type, i), v_mul(v_byte(byte, 0), v_set1(WEIGHT_UNIT)));
+    }
 }
 
 /* What is above the lower 4 bits of a group. */
@@ -22,7 +22,7 @@ INLINE void k_pack_high(const enum heed_type type, const vi high[K_HIGH_WORDS], 
         vi all = v_shift(source[0], -from);
         UNROLL for (int w = 1; w < each; w++) all =
             v_choose_bits((1 << w * bits) - 1, all, v_shift(v_shift(source[w], -from), w * bits));
-        k_store_word(words, word, all);
+        k_store_word(words + k_group_high_at(type, word), 0, all);
     }
 }
 
@@ -35,17 +35,22 @@ INLINE vi k_join(vi first, vi second, const int upper) {
 INLINE void k_pack_block(const enum heed_type type, const struct block_columns *at, int j, char *block) {
     vi low[K_PIECE_WORDS], high[K_HIGH_WORDS];
     uint16_t *const d = (uint16_t *)(void *)block + j;
-    char *const words = block + j * WORD_BYTES, *const groups = words + k_panel_groups_at(type);
-    k_pack_head(type, at, d, words + k_panel_scales_at(type));
+    struct k_head head;
+    k_load_head(type, at, &head);
+    v_store_half(d, head.d);
+    if (type != HEED_Q6_K)
+        v_store_half(d + HEED_PANEL, head.m);
     load_column_ints(at, k_high_at(type), k_high_words(type) * K_PIECE_WORDS, high);
     NO_UNROLL for (int piece = 0; piece < K_GROUPS / 2; piece++) {
         load_column_ints(at, k_low_at(type) + piece * TYPE_BLOCK, K_PIECE_WORDS, low);
         UNROLL for (int half = 0; half < 2; half++) {
             const int group = k_group_of(type, piece, half);
-            char *to = groups + group * k_group_bytes(type);
-            UNROLL for (int w = 0; w < K_LOW_WORDS; w++) k_store_word(to, w, k_join(low[w], low[w + K_LOW_WORDS], half));
+            char *const to = block + k_panel_groups_at(type) + group * k_group_bytes(type), *const words = to + j * WORD_BYTES;
             if (k_high_words(type) > 0)
-                k_pack_high(type, high, group, to + K_LOW_WORDS * WORDS_BYTES);
+                k_pack_high(type, high, group, words);
+            UNROLL for (int w = 0; w < K_LOW_WORDS; w++)
+                k_store_word(words + k_group_low_at(type), w, k_join(low[w], low[w + K_LOW_WORDS], half));
+            k_pack_scales(type, head.scales, group, (int8_t *)to + j);
         }
     }
 }
@@ -58,13 +63,21 @@ INLINE void k_pack_columns(const enum heed_type type, const char *src, int64_t s
     }
 }
 
-/* Zeros where there are no columns. */
+/* Zeros where there are no columns, in rows of so many bytes for each, `all` bytes of them, behind which it returns. */
+static char *k_clear_rows(char *rows, int all, int each, int columns) {
+    for (int at = 0; at < all; at += each * HEED_PANEL)
+        memset(rows + at + each * columns, 0, (size_t)(each * (HEED_PANEL - columns)));
+    return rows + all;
+}
 static void k_clear(enum heed_type type, int64_t k, int columns, char *panel) {
-    for (; k > 0; k -= K_BLOCK, panel += k_panel_bytes(type)) {
-        for (int at = 0; at < k_panel_scales_at(type); at += K_HALVES_BYTES)
-            memset(panel + at + 2 * columns, 0, (size_t)(K_HALVES_BYTES - 2 * columns));
-        for (int at = k_panel_scales_at(type); at < k_panel_bytes(type); at += WORDS_BYTES)
-            memset(panel + at + WORD_BYTES * columns, 0, (size_t)(WORDS_BYTES - WORD_BYTES * columns));
+    for (; k > 0; k -= K_BLOCK) {
+        panel = k_clear_rows(panel, k_panel_groups_at(type), 2, columns);
+        for (int g = 0; g < K_GROUPS; g++) {
+            panel = k_clear_rows(panel, k_group_scales_at(type, 0), WORD_BYTES, columns);
+            panel = k_clear_rows(panel, HEED_PANEL, 1, columns);
+            panel = k_clear_rows(panel, type == HEED_Q6_K ? WORDS_BYTES : 0, WORD_BYTES, columns);
+            panel = k_clear_rows(panel, HEED_PANEL, 1, columns);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ INLINE void k_unpack_block(const enum heed_type type, const char *block, int j, 
     struct k_scales scales;
     k_load_block_scales(type, 1, WEIGHT_UNIT, block, j, &scales);
     NO_UNROLL for (int g = 0; g < K_GROUPS; g++, group += k_group_bytes(type)) UNROLL for (int half = 0; half < 2; half++) {
-        k_load_scales(type, 1, block, j, g, half, &scales);
+        k_load_scales(type, 1, group, j, half, &scales);
         NO_UNROLL for (int turn = 0; turn < K_LOW_WORDS / TURN_WORDS; turn++, panel += TURN_DEPTH * HEED_PANEL) {
             const struct block_turn words = k_turn_at(type, group, half, turn);
             UNROLL for (int i = 0; i < TURN_DEPTH; i++)

@@ -98,8 +98,8 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
         window->continues ? v_load(window->c + i * HEED_PANEL + j + v * VF_LANES) : v_zero();
     NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
         UNROLL for (int half = 0; half < block_halves(type); half++) {
-            const char *words = block + HEED_PANEL * scale_bytes(type), *end = words + block_words(type) * WORDS_BYTES;
-            struct block_turn turn = {words + j * WORD_BYTES, end + j * WORD_BYTES, 0};
+            const char *words = block + panel_words_at(type), *end = words + block_words(type) * WORDS_BYTES;
+            struct block_turn turn = block_turn_at(type, block + j * WORD_BYTES, 0);
             load_scales(type, raised, vectors, block, j, half, &scales);
             if (raised)
                 PIN(end); /* else gcc unrolls q4_0's two turns, which costs what the operation less saves */

@@ -30,7 +30,7 @@ INLINE void k_block(const enum heed_type type, const int rows, const int vectors
     struct k_scales scales;
     k_load_block_scales(type, vectors, WEIGHT_UNIT, block, j, &scales);
     NO_UNROLL for (int g = 0; g < K_GROUPS; g++, group += k_group_bytes(type)) UNROLL for (int half = 0; half < 2; half++) {
-        k_load_scales(type, vectors, block, j, g, half, &scales);
+        k_load_scales(type, vectors, group, j, half, &scales);
         NO_UNROLL for (int turn = 0; turn < K_LOW_WORDS / TURN_WORDS; turn++, p += TURN_DEPTH) {
             if (type == HEED_Q4_K || rows > K_UNROLLED_ROWS)
                 PIN(turn); /* else gcc unrolls it */
