@@ -175,8 +175,8 @@ INLINE void i8_body(const enum heed_type type, const bool hold, const int rows, 
     struct i8_chains chains;
     i8_chains_begin(hold, rows, window->c + j, &chains);
     NO_UNROLL for (int64_t p = 0; p < window->k; block += HEED_PANEL * block_bytes(type)) {
-        const char *const end = block + HEED_PANEL * block_bytes(type);
         struct block_turn turn = block_turn_at(type, block + j * WORD_BYTES, 0);
+        const char *const end = turn.low + block_words(type) * WORDS_BYTES;
         const int8_t *q = a->q;
         if (rows > 1 && j == 0) {
             fetch_some_lines(next, window->tile, window->tiles, window->lines);
