@@ -2,9 +2,8 @@
 #ifndef HEED_KERNELS_K_PACK_H
 #define HEED_KERNELS_K_PACK_H
 
-INLINE void k_store_word(char *words, const int word, vi x) { v_store_bits(words + word * WORDS_BYTES, v_of_bits(x)); }
-
-/* Bytes of scales: of groups 0 to 3 and 4 to 7, and then the others; of q6_K those of two groups in each word. */
+/* A group's two bytes, from words that have the scales of all groups, and then what m is multiplied by; of q6_K the scales of all
+ * halves. */
 INLINE void k_pack_scales(const enum heed_type type, const vi scales[K_SCALE_WORDS], int group, int8_t *to) {
     UNROLL for (int i = 0; i < 2; i++) {
         const int index = type == HEED_Q6_K ? 2 * group + i : i * K_GROUPS + group;
@@ -22,7 +21,7 @@ INLINE void k_pack_high(const enum heed_type type, const vi high[K_HIGH_WORDS], 
         vi all = v_shift(source[0], -from);
         UNROLL for (int w = 1; w < each; w++) all =
             v_choose_bits((1 << w * bits) - 1, all, v_shift(v_shift(source[w], -from), w * bits));
-        k_store_word(words + k_group_high_at(type, word), 0, all);
+        v_store_bits(words + k_group_high_at(type, word), v_of_bits(all));
     }
 }
 
@@ -49,7 +48,7 @@ INLINE void k_pack_block(const enum heed_type type, const struct block_columns *
             if (k_high_words(type) > 0)
                 k_pack_high(type, high, group, words);
             UNROLL for (int w = 0; w < K_LOW_WORDS; w++)
-                k_store_word(words + k_group_low_at(type), w, k_join(low[w], low[w + K_LOW_WORDS], half));
+                v_store_bits(words + k_group_low_at(type) + w * WORDS_BYTES, v_of_bits(k_join(low[w], low[w + K_LOW_WORDS], half)));
             k_pack_scales(type, head.scales, group, (int8_t *)to + j);
         }
     }

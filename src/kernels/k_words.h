@@ -3,12 +3,11 @@
  *
  * As they are, the lower 4 bits of two groups share bytes, in an order of each format's own, what q5_K and q6_K have above lies
  * apart, and scales of 6 bits are spread over 12 bytes.  A block of a panel of 64 columns is 64 of d, 64 of m, which q6_K has not,
- * and 8 groups of 32 elements, each of words and bytes of 64 columns:
- *
- *     q5_K, q6_K   a word of upper bits: bit 8 b + w is that of element 4 w + b, or the two bits from 8 b + 2 w on are, of the
- * first half all          4 words whose byte i has the lower 4 bits of element i of the first half, and above them those of the
- * second all          a byte: the scale, of q6_K that of the first half q6_K         the word of upper bits of the second half all
- * a byte: what m is multiplied by, of q6_K the scale of the second half
+ * and 8 groups of 32 elements, each of words and bytes of 64 columns.  First comes a word of upper bits, which q4_K has not: of
+ * q5_K its bit 8 b + w is that of element 4 w + b, of q6_K its two bits from 8 b + 2 w on are those of element 4 w + b of the first
+ * half.  Then 4 words, whose byte i has the lower 4 bits of element i of the first half, and above them those of the second; a
+ * byte, the scale, of q6_K that of the first half; of q6_K the word of upper bits of the second half; and a byte, what m is
+ * multiplied by, of q6_K the scale of the second half.
  *
  * It is the order in which few rows of bytes read them, so that prefetchers follow.  With all scales first and upper bits last one
  * row takes 1.13 to 1.28 times as long from memory in huge pages, 0.95 to 1.08 in pages of 4 KB, 1.06 to 1.15 from L3, 1.09 to 1.17
