@@ -138,8 +138,8 @@ static void i8_multiply_window(enum heed_type type, const struct i8_window *whol
 
 /* Few rows read a panel as it lies, which prefetchers follow by themselves where all would go into L2.  Of q8_0 one row from L2 and
  * L3 takes 0.64 to 0.71 of the time so, from memory 0.80 to 1.0, two rows 0.71, and 0.96 to 1.04 (twice 1.16); of q4_0 one row 0.74
- * to 0.76, and 0.88 to 1.09 (once 1.17), two rows 0.89 to 0.93, and 0.93 to 1.17; of K formats one row 0.93 to 0.99, and 0.85 to
- * 0.95, two rows 0.92 to 0.95, and 1.03 to 1.07.  From memory more rows take up to 1.6 (Zen 4). */
+ * to 0.76, and 0.88 to 1.09 (once 1.17), two rows 0.89 to 0.93, and 0.93 to 1.17; of K formats one row 0.93 to 0.99, and 0.80 to
+ * 0.95, two rows 0.99 to 1.04, and 0.98 to 1.08.  From memory more rows take up to 1.6 (Zen 4). */
 INLINE bool i8_is_in_order(const struct heed_i8_product *product) {
     const int most = product->type == HEED_Q8_0 ? 2 : 1;
     return I8_INTO_L2 && product->fetch_into == HEED_INTO_L2 && product->rows <= most;
