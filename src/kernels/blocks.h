@@ -7,14 +7,14 @@
 
 /* VF_LANES columns. */
 INLINE void pack_columns(const enum heed_type type, const char *src, int64_t step, int64_t k, int j, char *panel) {
-    char *scales = panel + j * scale_bytes(type), *words = panel + panel_words_at(type) + j * WORD_BYTES;
     struct block_columns at = block_columns_at(VF_LANES, src, step);
-    NO_UNROLL for (; k > 0; k -= TYPE_BLOCK) {
+    NO_UNROLL for (; k > 0; k -= TYPE_BLOCK, panel += HEED_PANEL * block_bytes(type)) {
+        char *const words = panel + panel_words_at(type) + j * WORD_BYTES;
         if (scale_bytes(type) > 0) {
             const struct block_head head = load_column_heads(type, &at);
-            v_store_half((uint16_t *)(void *)scales, head.d);
+            v_store_half((uint16_t *)(void *)panel + j, head.d);
             if (type == HEED_Q5_0)
-                v_store_bits(words - fifth_bytes(type) * HEED_PANEL, v_of_bits(head.fifths));
+                v_store_bits(panel + panel_fifths_at(type) + j * WORD_BYTES, v_of_bits(head.fifths));
         }
         UNROLL for (int word = 0; word < block_words(type); word += VF_PIECE) {
             vf r[VF_PIECE];
@@ -22,23 +22,19 @@ INLINE void pack_columns(const enum heed_type type, const char *src, int64_t ste
             UNROLL for (int i = 0; i < VF_PIECE; i++) v_store_bits(words + (word + i) * WORDS_BYTES, r[i]);
         }
         block_columns_advance(VF_LANES, &at, column_bytes(type));
-        scales += HEED_PANEL * block_bytes(type);
-        words += HEED_PANEL * block_bytes(type);
     }
 }
 
 /* One column.  Not inlined, for gcc makes three long loops of it, with gathers. */
 NOINLINE void pack_column(enum heed_type type, const char *src, int64_t k, int j, char *panel) {
-    char *scales = panel + j * scale_bytes(type), *words = panel + panel_words_at(type) + j * WORD_BYTES;
-    for (; k > 0; k -= TYPE_BLOCK, src += column_bytes(type)) {
+    for (; k > 0; k -= TYPE_BLOCK, src += column_bytes(type), panel += HEED_PANEL * block_bytes(type)) {
         const uint16_t bf16 = numbers4_bf16((unsigned char)*src);
-        memcpy(scales, type == HEED_MXFP4 ? (const void *)&bf16 : src, (size_t)scale_bytes(type));
+        char *const words = panel + panel_words_at(type) + j * WORD_BYTES;
+        memcpy(panel + j * scale_bytes(type), type == HEED_MXFP4 ? (const void *)&bf16 : src, (size_t)scale_bytes(type));
         for (int word = 0; word < block_words(type); word++)
             memcpy(words + word * WORDS_BYTES, src + words_at(type) + word * WORD_BYTES, (size_t)WORD_BYTES);
         if (type == HEED_Q5_0)
-            q5_spread_column(src + scale_bytes(type), words - fifth_bytes(type) * HEED_PANEL);
-        scales += HEED_PANEL * block_bytes(type);
-        words += HEED_PANEL * block_bytes(type);
+            q5_spread_column(src + scale_bytes(type), panel + panel_fifths_at(type) + j * WORD_BYTES);
     }
 }
 

@@ -136,13 +136,15 @@ static void i8_multiply_window(enum heed_type type, const struct i8_window *whol
     }
 }
 
+INLINE bool i8_into_l2(const struct heed_i8_product *product) { return I8_INTO_L2 && product->fetch_into == HEED_INTO_L2; }
+
 /* Few rows read a panel as it lies, which prefetchers follow by themselves where all would go into L2.  Of q8_0 one row from L2 and
  * L3 takes 0.64 to 0.71 of the time so, from memory 0.80 to 1.0, two rows 0.71, and 0.96 to 1.04 (twice 1.16); of q4_0 one row 0.74
  * to 0.76, and 0.88 to 1.09 (once 1.17), two rows 0.89 to 0.93, and 0.93 to 1.17; of K formats one row 0.93 to 0.99, and 0.80 to
  * 0.95, two rows 0.99 to 1.04, and 0.98 to 1.08.  From memory more rows take up to 1.6 (Zen 4). */
 INLINE bool i8_is_in_order(const struct heed_i8_product *product) {
     const int most = product->type == HEED_Q8_0 ? 2 : 1;
-    return I8_INTO_L2 && product->fetch_into == HEED_INTO_L2 && product->rows <= most;
+    return i8_into_l2(product) && product->rows <= most;
 }
 
 static void i8_panel(const struct heed_i8_product *product) {
@@ -169,9 +171,7 @@ static void i8_panel(const struct heed_i8_product *product) {
  * 1.02, of q6_K 0.81 to 0.94, from L2 0.99 to 1.03.  q8_0, q5_0 and mxfp4 gain nothing, and lose up to 1.05 (Zen 4).  Where lines
  * go into both caches the same line is asked for twice, which is less than to ask whether: that takes 1.02 to 1.045 from caches. */
 enum { COLUMNS_AGAIN = 1024 };
-INLINE uintptr_t i8_again(const struct heed_i8_product *product) {
-    return I8_INTO_L2 && product->fetch_into == HEED_INTO_L2 ? COLUMNS_AGAIN : 0;
-}
+INLINE uintptr_t i8_again(const struct heed_i8_product *product) { return i8_into_l2(product) ? COLUMNS_AGAIN : 0; }
 INLINE uintptr_t i8_fetch_next(const enum heed_type type, const bool once, uintptr_t again, uintptr_t next, const int bytes) {
     if (I8_INTO_L2 && !once && (type_is_k(type) || type == HEED_Q4_0 || type == HEED_IQ4_NL))
         fetch_lines(next + again, bytes, false);
