@@ -124,11 +124,16 @@ bool checkpoint_has(const struct checkpoint *checkpoint, const char *name) {
     return shard && json_object_get(shard->header, name);
 }
 
-struct tensor checkpoint_tensor(const struct checkpoint *checkpoint, const char *name, int64_t rows, int64_t columns) {
+struct tensor checkpoint_stack(const struct checkpoint *checkpoint, const char *name, int64_t parts, int64_t rows,
+                               int64_t columns) {
     const struct shard *shard = shard_of(checkpoint, name);
     if (!shard)
         fail("%s: there is no tensor %s", checkpoint->path, name);
-    return shard_tensor(shard, name, rows, columns);
+    return shard_tensor(shard, name, parts, rows, columns);
+}
+
+struct tensor checkpoint_tensor(const struct checkpoint *checkpoint, const char *name, int64_t rows, int64_t columns) {
+    return checkpoint_stack(checkpoint, name, 0, rows, columns);
 }
 
 void checkpoint_blame(const struct checkpoint *checkpoint, const char *what) {

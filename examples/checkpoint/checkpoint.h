@@ -74,6 +74,8 @@ bool checkpoint_has(const struct checkpoint *checkpoint, const char *name);
 /* The tensor of that name, which must be there, lie within the file, and have that shape: [rows, columns] or, if rows is 0,
  * [columns], which comes back as one row. */
 struct tensor checkpoint_tensor(const struct checkpoint *checkpoint, const char *name, int64_t rows, int64_t columns);
+/* The same of as many as `parts` of them, one behind the other: [parts, rows, columns]. */
+struct tensor checkpoint_stack(const struct checkpoint *checkpoint, const char *name, int64_t parts, int64_t rows, int64_t columns);
 /* Ends the program because of what the model gives, with the name of a tensor that it may be due to. */
 __attribute__((noreturn)) void checkpoint_blame(const struct checkpoint *checkpoint, const char *what);
 

@@ -71,20 +71,24 @@ int64_t bytes_of(enum heed_type type, int64_t elements) {
     return elements / storage->elements * storage->bytes;
 }
 
-static void check_shape(const struct shard *shard, const char *name, const json_t *shape, int64_t rows, int64_t columns) {
-    const size_t dimensions = rows > 0 ? 2 : 1;
-    char found[256] = "";
-    if (json_array_size(shape) == dimensions && element(shape, dimensions - 1) == columns &&
-        (rows == 0 || element(shape, 0) == rows))
-        return;
-    for (size_t i = 0, used = 0; i < json_array_size(shape); used = strlen(found), i++)
-        snprintf(found + used, sizeof found - used, "%s%.17g", i > 0 ? "," : "", json_real_value(json_array_get(shape, i)));
-    if (rows == 0)
-        fail("%s: %s: shape is [%s], must be [%" PRId64 "]", shard->path, name, found, columns);
-    fail("%s: %s: shape is [%s], must be [%" PRId64 ",%" PRId64 "]", shard->path, name, found, rows, columns);
+enum { SHAPE_BYTES = 256 };
+static void append_size(char text[SHAPE_BYTES], double size) {
+    const size_t used = strlen(text);
+    snprintf(text + used, SHAPE_BYTES - used, "%s%.17g", used > 0 ? "," : "", size);
 }
 
-struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t rows, int64_t columns) {
+static void check_shape(const struct shard *shard, const char *name, const json_t *shape, const int64_t wanted[3]) {
+    char found[SHAPE_BYTES] = "", must[SHAPE_BYTES] = "";
+    for (size_t i = 0; i < json_array_size(shape); i++)
+        append_size(found, json_real_value(json_array_get(shape, i)));
+    for (int i = 0; i < 3; i++)
+        if (wanted[i] > 0)
+            append_size(must, (double)wanted[i]);
+    if (strcmp(found, must) != 0)
+        fail("%s: %s: shape is [%s], must be [%s]", shard->path, name, found, must);
+}
+
+struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t parts, int64_t rows, int64_t columns) {
     const json_t *entry = json_object_get(shard->header, name), *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_object(entry))
         fail("%s: there is no tensor %s", shard->path, name);
@@ -93,14 +97,14 @@ struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t 
     if (!storage)
         fail("%s: %s: dtype is %s, must be F32, BF16, F16, Q8_0, Q4_0, Q5_0, Q4_K, Q5_K, Q6_K, IQ4_NL or MXFP4", shard->path, name,
              dtype ? dtype : "missing");
-    check_shape(shard, name, json_object_get(entry, "shape"), rows, columns);
+    check_shape(shard, name, json_object_get(entry, "shape"), (const int64_t[]){parts, rows, columns});
     if (columns % storage->elements != 0)
         fail("%s: %s: rows of %" PRId64 " have no whole blocks of %" PRId64, shard->path, name, columns, storage->elements);
     const int64_t begin = element(offsets, 0), end = element(offsets, 1),
                   width = storage->type == HEED_F32     ? 4
                           : storage->type == HEED_MXFP4 ? 1
                                                         : 2;
-    const int64_t count = rows > 0 ? rows : 1, row = bytes_of(storage->type, columns);
+    const int64_t count = (parts > 0 ? parts : 1) * (rows > 0 ? rows : 1), row = bytes_of(storage->type, columns);
     if (json_array_size(offsets) != 2 || begin < 0 || end < begin || end > shard->bytes || (end - begin) / row != count ||
         (end - begin) % row != 0)
         fail("%s: %s: data_offsets are %" PRId64 " and %" PRId64 ", which is not where its shape has room in %" PRId64

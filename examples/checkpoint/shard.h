@@ -32,6 +32,7 @@ struct settings gguf_open(struct shard *shard);
 /* The name of a tensor with a NaN or an infinity; NULL: there is none. */
 const char *shard_not_finite(const struct shard *shard);
 
-struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t rows, int64_t columns);
+/* Of the shape [parts, rows, columns], without those of the first two that are 0. */
+struct tensor shard_tensor(const struct shard *shard, const char *name, int64_t parts, int64_t rows, int64_t columns);
 
 #endif

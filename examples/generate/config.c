@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 1 << 20, MOST_VOCABULARY = 1 << 30, NONE = SETTINGS_REQUIRED };
+enum { MOST = 1 << 20, MOST_VOCABULARY = 1 << 30, MOST_EXPERTS = 1 << 10, NONE = SETTINGS_REQUIRED };
 static const double two_pi = 6.283185307179586;
 
 /* Where sizes come from: config.json, or fields of a GGUF file that begin with the name of the architecture. */
@@ -47,6 +47,14 @@ static void read_sizes(struct config *config, struct source *source, int64_t tok
         fail("%s: %" PRId64 " key/value heads do not divide %" PRId64 " heads", path, config->kv_heads, config->heads);
     if (config->head < 2 || config->head % 2 != 0)
         fail("%s: heads of width %" PRId64 " have no pairs to turn", path, config->head);
+}
+
+/* Of a mixture `inner` is the width of an expert, which GGUF files of Mixtral call as that of other layers. */
+static void read_experts(struct config *config, struct source *source, const char *json_count, const char *json_inner) {
+    config->experts = size_of(source, json_count, "expert_count", 1, MOST_EXPERTS, NONE);
+    config->chosen = size_of(source, "num_experts_per_tok", "expert_used_count", 1, config->experts, NONE);
+    config->inner = size_of(source, json_inner, "expert_feed_forward_length", 1, MOST, config->inner);
+    config->shares_sum_to_1 = true;
 }
 
 static float *base_frequencies(const struct config *config) {
@@ -108,19 +116,35 @@ static void read_stops(struct config *config, const struct settings *settings, c
         add_stop(config, settings, field, value);
 }
 
+static void read_qwen3_experts(struct config *config, struct source *source) {
+    const struct settings *settings = source->settings;
+    read_experts(config, source, json_object_get(settings->json, "num_experts") ? "num_experts" : "num_local_experts",
+                 "moe_intermediate_size");
+    config->shares_sum_to_1 = settings_flag(settings, "norm_topk_prob", false);
+    if (settings_integer(settings, "decoder_sparse_step", 1, MOST, 1) != 1 ||
+        json_array_size(settings_array(settings, "mlp_only_layers")) > 0)
+        fail("%s: decoder_sparse_step or mlp_only_layers leave some layers without experts, must not", settings->path);
+}
+
 static void read_json(struct config *config, const char *folder) {
     const struct settings settings = settings_open(folder, "config.json"),
                           generation = settings_open(folder, "generation_config.json");
     settings_require(&settings);
     const char *type = settings_string(&settings, "model_type", "missing");
-    config->head_norms = strcmp(type, "qwen3") == 0;
-    if (!config->head_norms && strcmp(type, "llama") != 0 && strcmp(type, "mistral") != 0 && strcmp(type, "qwen2") != 0)
-        fail("%s: model_type is %s, must be llama, mistral, qwen2 or qwen3", settings.path, type);
+    const bool mixtral = strcmp(type, "mixtral") == 0, qwen3_moe = strcmp(type, "qwen3_moe") == 0;
+    config->head_norms = qwen3_moe || strcmp(type, "qwen3") == 0;
+    if (!config->head_norms && !mixtral && strcmp(type, "llama") != 0 && strcmp(type, "mistral") != 0 && strcmp(type, "qwen2") != 0)
+        fail("%s: model_type is %s, must be llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe", settings.path, type);
     settings_expect(&settings, "hidden_act", "silu");
     if (settings_flag(&settings, "mlp_bias", false) || settings_flag(&settings, "use_sliding_window", false))
         fail("%s: mlp_bias or use_sliding_window is true, must be false", settings.path);
-    read_sizes(config, &(struct source){.settings = &settings}, NONE);
-    if (strcmp(type, "mistral") == 0) /* a window that is never full is none */
+    struct source source = {.settings = &settings};
+    read_sizes(config, &source, NONE);
+    if (mixtral)
+        read_experts(config, &source, "num_local_experts", "intermediate_size");
+    if (qwen3_moe)
+        read_qwen3_experts(config, &source);
+    if (mixtral || strcmp(type, "mistral") == 0) /* a window that is never full is none */
         settings_number(&settings, "sliding_window", (double)config->positions, 1e18, 1e18);
     config->tied = settings_flag(&settings, "tie_word_embeddings", false);
     read_rope(config, &settings);
@@ -152,13 +176,15 @@ static void read_gguf_rope(struct config *config, struct source *source, const s
 static void read_gguf(struct config *config, const struct checkpoint *checkpoint) {
     const struct settings *metadata = &checkpoint->metadata;
     const char *architecture = settings_string(metadata, "general.architecture", "missing");
-    const bool llama = strcmp(architecture, "llama") == 0;
-    config->head_norms = strcmp(architecture, "qwen3") == 0;
+    const bool llama = strcmp(architecture, "llama") == 0, qwen3_moe = strcmp(architecture, "qwen3moe") == 0;
+    config->head_norms = qwen3_moe || strcmp(architecture, "qwen3") == 0;
     if (!llama && !config->head_norms && strcmp(architecture, "qwen2") != 0)
-        fail("%s: general.architecture is %s, must be llama, qwen2 or qwen3", checkpoint->path, architecture);
+        fail("%s: general.architecture is %s, must be llama, qwen2, qwen3 or qwen3moe", checkpoint->path, architecture);
     struct source source = {.settings = metadata, .architecture = architecture};
     const int64_t tokens = (int64_t)json_array_size(settings_array(metadata, "tokenizer.ggml.tokens"));
     read_sizes(config, &source, tokens > 0 ? tokens : NONE);
+    if (qwen3_moe || (llama && size_of(&source, NULL, "expert_count", 0, MOST_EXPERTS, 0) > 0))
+        read_experts(config, &source, NULL, NULL);
     config->interleaved = llama;
     config->tied = !checkpoint_has(checkpoint, "output.weight");
     read_gguf_rope(config, &source, checkpoint);

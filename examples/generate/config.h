@@ -8,7 +8,9 @@ enum { MOST_STOPS = 16 };
 
 struct config {
     int64_t vocabulary, width, inner, layers, heads, kv_heads, head; /* inner: width of a feed-forward layer; head: of a head */
-    int64_t positions;                                               /* tokens that it was trained for */
+    int64_t experts, chosen; /* of a mixture, and of them for a token; 0: layers are feed-forward ones themselves */
+    bool shares_sum_to_1;    /* those of the chosen experts; else those of all */
+    int64_t positions;       /* tokens that it was trained for */
     float epsilon;
     bool tied;          /* logits are products with the embeddings */
     bool interleaved;   /* how rope pairs the elements of a head */

@@ -1,12 +1,14 @@
 /* See model.h.  The sequences of a call lie one after another in tensors [tokens, width]: there is no padding anywhere. */
 #include "model.h"
-#include "../shared/layers.h"
+#include "mixture.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 struct layer {
     struct heed_weights qkv, value, projection; /* packed; value: without outputs where qkv has values too */
-    struct feed_forward inner;
+    struct feed_forward inner;                  /* or, of a model with experts, */
+    struct mixture mixture;
     float *attention_norm, *inner_norm;
     float *query_norm, *key_norm; /* of each head; NULL: none */
 };
@@ -21,6 +23,7 @@ struct model {
     struct layer *layer;
     struct heed_rope_tables rope;
     struct store store;
+    struct visits visits;                   /* of models with experts */
     float *hidden, *normed, *wide, *logits; /* of a call: [tokens, width] twice, [tokens, inner], [rows, vocabulary] */
     int64_t *lengths;                       /* of a call: of its sequences with the new tokens */
 };
@@ -39,20 +42,54 @@ static const struct alias gguf_names[] = {{"model.embed_tokens", "token_embd"},
                                           {"mlp.gate_proj", "ffn_gate"},
                                           {"mlp.up_proj", "ffn_up"},
                                           {"mlp.down_proj", "ffn_down"},
+                                          {"mlp.gate", "ffn_gate_inp"},
+                                          {"experts.gate_proj", "ffn_gate_exps"},
+                                          {"experts.up_proj", "ffn_up_exps"},
+                                          {"experts.down_proj", "ffn_down_exps"},
                                           {"post_attention_layernorm", "ffn_norm"},
                                           {NULL, NULL}};
 
-static struct layer read_layer(const struct config *config, const struct reader *reader) {
-    const int64_t width = config->width, inner = config->inner, heads = config->heads * config->head;
+/* And Mixtral's in folders: its experts have names of their own. */
+static const struct alias mixtral_names[] = {
+    {"mlp.gate", "block_sparse_moe.gate"}, {"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}, {NULL, NULL}};
+
+static struct heed_weights read_named(const struct reader *reader, const char *prefix, const char *name, int64_t outputs,
+                                      int64_t inputs) {
+    char full[64];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return read_linear(reader, full, outputs, inputs);
+}
+
+static struct feed_forward read_inner(const struct config *config, const struct reader *reader, const char *prefix) {
+    return (struct feed_forward){.up = read_named(reader, prefix, "gate_proj", config->inner, config->width),
+                                 .gate = read_named(reader, prefix, "up_proj", config->inner, config->width),
+                                 .down = read_named(reader, prefix, "down_proj", config->width, config->inner),
+                                 .activation = HEED_SILU};
+}
+
+/* GGUF files have the experts of a layer in one tensor, folders each in its own.  Leaves the layer's scope. */
+static struct mixture read_mixture(const struct config *config, struct reader *reader, int64_t layer) {
+    struct mixture mixture = {.router = read_linear(reader, "mlp.gate", config->experts, config->width),
+                              .experts = allocate(config->experts, sizeof *mixture.experts)};
+    const bool stacked = reader->aliases == gguf_names, mixtral = reader->aliases == mixtral_names;
+    reader->stack = stacked ? config->experts : 0;
+    for (reader->part = 0; reader->part < config->experts; reader->part++) {
+        if (!stacked)
+            reader_enter(reader, "model.layers.%" PRId64 ".%s.experts.%" PRId64 ".", layer, mixtral ? "block_sparse_moe" : "mlp",
+                         reader->part);
+        mixture.experts[reader->part] = read_inner(config, reader, stacked ? "experts." : "");
+    }
+    reader->stack = 0;
+    return mixture;
+}
+
+static struct layer read_layer(const struct config *config, struct reader *reader, int64_t index) {
+    const int64_t width = config->width, heads = config->heads * config->head;
     const int64_t kv = config->kv_heads * config->head;
     const struct part qkv[] = {{"self_attn.q_proj", heads}, {"self_attn.k_proj", kv}, {"self_attn.v_proj", kv}};
     const bool together = have_one_type(reader, qkv, 3, width); /* values often have more bits than queries and keys */
     struct layer layer = {.qkv = read_parts(reader, qkv, together ? 3 : 2, width),
                           .projection = read_linear(reader, "self_attn.o_proj", width, heads),
-                          .inner = {.up = read_linear(reader, "mlp.gate_proj", inner, width),
-                                    .gate = read_linear(reader, "mlp.up_proj", inner, width),
-                                    .down = read_linear(reader, "mlp.down_proj", width, inner),
-                                    .activation = HEED_SILU},
                           .attention_norm = read_floats(reader, "input_layernorm", ".weight", 0, width),
                           .inner_norm = read_floats(reader, "post_attention_layernorm", ".weight", 0, width)};
     if (!together)
@@ -61,7 +98,17 @@ static struct layer read_layer(const struct config *config, const struct reader 
         layer.query_norm = read_floats(reader, "self_attn.q_norm", ".weight", 0, config->head);
         layer.key_norm = read_floats(reader, "self_attn.k_norm", ".weight", 0, config->head);
     }
+    if (config->experts > 0)
+        layer.mixture = read_mixture(config, reader, index);
+    else
+        layer.inner = read_inner(config, reader, "mlp.");
     return layer;
+}
+
+static const struct alias *names_of(const struct checkpoint *checkpoint) {
+    if (checkpoint->metadata.json)
+        return gguf_names;
+    return checkpoint_has(checkpoint, "model.layers.0.block_sparse_moe.gate.weight") ? mixtral_names : NULL;
 }
 
 struct model *model_open(const char *path, const enum heed_type *weights, const struct heed_exec *exec) {
@@ -72,7 +119,7 @@ struct model *model_open(const char *path, const enum heed_type *weights, const 
     model->config = config_read(path, checkpoint);
     struct reader reader = {.checkpoint = checkpoint,
                             .exec = &model->exec,
-                            .aliases = checkpoint->metadata.json ? gguf_names : NULL,
+                            .aliases = names_of(checkpoint),
                             .stored = !weights,
                             .type = weights ? *weights : HEED_F32};
     const char *words = "model.embed_tokens", *head = config->tied ? words : "lm_head";
@@ -82,7 +129,7 @@ struct model *model_open(const char *path, const enum heed_type *weights, const 
     model->layer = allocate(config->layers, sizeof *model->layer);
     for (int64_t i = 0; i < config->layers; i++) {
         reader_enter(&reader, checkpoint->metadata.json ? "blk.%" PRId64 "." : "model.layers.%" PRId64 ".", i);
-        model->layer[i] = read_layer(config, &reader);
+        model->layer[i] = read_layer(config, &reader, i);
         checkpoint_release(checkpoint); /* its weights are packed now */
     }
     return model;
@@ -115,7 +162,10 @@ struct store *model_make_room(struct model *model, const struct room *room) {
     const struct config *config = &model->config;
     model->hidden = allocate(room->tokens * config->width, sizeof *model->hidden);
     model->normed = allocate(room->tokens * config->width, sizeof *model->normed);
-    model->wide = allocate(room->tokens * config->inner, sizeof *model->wide);
+    if (config->experts > 0)
+        model->visits = visits_begin(config, room->tokens);
+    else
+        model->wide = allocate(room->tokens * config->inner, sizeof *model->wide);
     model->logits = allocate(room->rows * config->vocabulary, sizeof *model->logits);
     model->lengths = allocate(room->tokens, sizeof *model->lengths);
     model->store = (struct store){.layers = config->layers,
@@ -155,6 +205,17 @@ static struct heed_attention_layer attention_of(const struct model *model, const
                                          .rope = model->rope};
 }
 
+/* hidden += the feed-forward layer, or the mixture, of normed */
+static void run_inner(struct model *model, const struct layer *layer, enum heed_compute compute, int64_t tokens) {
+    struct feed_forward inner = layer->inner;
+    struct mixture mixture = layer->mixture;
+    inner.compute = mixture.compute = compute;
+    if (model->config.experts > 0)
+        mix(&model->exec, &model->config, tokens, &mixture, model->normed, &model->visits, model->hidden);
+    else
+        feed_forward(&model->exec, tokens, &inner, model->normed, model->wide, model->hidden);
+}
+
 /* normed = norm(hidden) */
 static void normalise(const struct model *model, const float *gain, int64_t rows) {
     rms_norm(&model->exec, rows, model->config.width, model->config.epsilon, gain, model->hidden, model->normed);
@@ -166,7 +227,6 @@ float *model_run(struct model *model, const struct batch *batch) {
     look_up(&model->exec, &model->words, batch->tokens, tokens, model->hidden);
     for (int64_t i = 0; i < model->config.layers; i++) {
         const struct layer *layer = &model->layer[i];
-        struct feed_forward inner = layer->inner;
         const struct heed_kv_cache cache = store_layer(&model->store, i, batch->page);
         attention.attention.cache = &cache;
         attention.qkv = layer->qkv;
@@ -176,8 +236,7 @@ float *model_run(struct model *model, const struct batch *batch) {
         normalise(model, layer->attention_norm, tokens);
         attend(&model->exec, attention, model->normed, model->hidden);
         normalise(model, layer->inner_norm, tokens);
-        inner.compute = batch->compute;
-        feed_forward(&model->exec, tokens, &inner, model->normed, model->wide, model->hidden);
+        run_inner(model, layer, batch->compute, tokens);
     }
     normalise(model, model->last_norm, tokens);
     const struct tensor normed = {model->normed, tokens, model->config.width, HEED_F32};

@@ -26,15 +26,20 @@ static enum heed_compute compute_with(const struct heed_weights *weights, enum h
     return compute == HEED_COMPUTE_I8 && block_of(weights->type) == 1 ? HEED_COMPUTE_F32 : compute;
 }
 
+struct heed_linear linear_of(enum heed_compute compute, int64_t rows, const struct heed_weights *weights, const float *input,
+                             const float *residual, float *output) {
+    return (struct heed_linear){.rows = rows,
+                                .compute = compute_with(weights, compute),
+                                .weights = *weights,
+                                .input = rows_of(input, weights->inputs),
+                                .residual = rows_of(residual, weights->outputs),
+                                .output = rows_to(output, weights->outputs)};
+}
+
 void linear_in(const struct heed_exec *exec, enum heed_compute compute, int64_t rows, const struct heed_weights *weights,
                const float *input, const float *residual, float *output) {
-    check(heed_linear(&(struct heed_linear){.rows = rows,
-                                            .compute = compute_with(weights, compute),
-                                            .weights = *weights,
-                                            .input = rows_of(input, weights->inputs),
-                                            .residual = rows_of(residual, weights->outputs),
-                                            .output = rows_to(output, weights->outputs)},
-                      exec));
+    const struct heed_linear layer = linear_of(compute, rows, weights, input, residual, output);
+    check(heed_linear(&layer, exec));
 }
 
 void linear(const struct heed_exec *exec, int64_t rows, const struct heed_weights *weights, const float *input,
@@ -64,20 +69,19 @@ bool activation_named(const char *name, enum heed_activation *activation) {
     return false;
 }
 
+struct heed_linear activated_of(int64_t rows, const struct feed_forward *layer, const float *input, float *wide) {
+    struct heed_linear up = linear_of(layer->compute, rows, &layer->up, input, NULL, wide);
+    up.activation = layer->activation;
+    up.gate = rows_of(layer->gate.outputs > 0 ? wide : NULL, layer->up.outputs);
+    return up;
+}
+
 void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input, float *wide,
                   float *hidden) {
-    const struct heed_weights *up = &layer->up;
-    const bool gated = layer->gate.outputs > 0;
-    if (gated)
+    const struct heed_linear up = activated_of(rows, layer, input, wide);
+    if (layer->gate.outputs > 0)
         linear_in(exec, layer->compute, rows, &layer->gate, input, NULL, wide);
-    check(heed_linear(&(struct heed_linear){.rows = rows,
-                                            .compute = compute_with(up, layer->compute),
-                                            .weights = *up,
-                                            .activation = layer->activation,
-                                            .input = rows_of(input, up->inputs),
-                                            .gate = rows_of(gated ? wide : NULL, up->outputs),
-                                            .output = rows_to(wide, up->outputs)},
-                      exec));
+    check(heed_linear(&up, exec));
     linear_in(exec, layer->compute, rows, &layer->down, wide, hidden, hidden);
 }
 

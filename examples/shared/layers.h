@@ -18,6 +18,10 @@ void linear(const struct heed_exec *exec, int64_t rows, const struct heed_weight
 void linear_in(const struct heed_exec *exec, enum heed_compute compute, int64_t rows, const struct heed_weights *weights,
                const float *input, const float *residual, float *output);
 
+/* What linear_in does, for heed_linear or heed_linear_group. */
+struct heed_linear linear_of(enum heed_compute compute, int64_t rows, const struct heed_weights *weights, const float *input,
+                             const float *residual, float *output);
+
 /* hidden += attention(input): sets input, residual and output of the layer.  input may be hidden. */
 void attend(const struct heed_exec *exec, struct heed_attention_layer layer, const float *input, float *hidden);
 
@@ -30,6 +34,8 @@ struct feed_forward {
     enum heed_activation activation;
     enum heed_compute compute; /* as in linear_in */
 };
+/* wide = activation(up(input)) * wide or, without a gate, * 1 */
+struct heed_linear activated_of(int64_t rows, const struct feed_forward *layer, const float *input, float *wide);
 /* hidden += down(activation(up(input)) * gate(input)); wide is room for up's outputs.  input may be hidden. */
 void feed_forward(const struct heed_exec *exec, int64_t rows, const struct feed_forward *layer, const float *input, float *wide,
                   float *hidden);

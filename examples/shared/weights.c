@@ -30,7 +30,12 @@ static void name_of(const struct reader *reader, const char *name, const char *k
 static struct tensor find(const struct reader *reader, const char *name, const char *kind, int64_t rows, int64_t columns) {
     char full[NAME_BYTES];
     name_of(reader, name, kind, full);
-    return checkpoint_tensor(reader->checkpoint, full, rows, columns);
+    if (reader->stack == 0)
+        return checkpoint_tensor(reader->checkpoint, full, rows, columns);
+    struct tensor tensor = checkpoint_stack(reader->checkpoint, full, reader->stack, rows, columns);
+    tensor.rows /= reader->stack;
+    tensor.data = (const char *)tensor.data + reader->part * bytes_of(tensor.type, tensor.rows * columns);
+    return tensor;
 }
 
 bool has_tensor(const struct reader *reader, const char *name, const char *kind) {

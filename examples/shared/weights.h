@@ -22,6 +22,7 @@ struct reader {
     bool biased;                 /* every linear layer has a bias; else those have one for which there is a tensor */
     bool stored;                 /* weights keep the type that the checkpoint has them in */
     enum heed_type type; /* else HEED_F32, HEED_BF16, or HEED_Q8_0, which leaves floats where a row has no whole blocks of 32 */
+    int64_t stack, part; /* tensors are stacks of so many, of which this one is read; stack 0: they are not */
 };
 /* From now on the names begin so. */
 __attribute__((format(printf, 2, 3))) void reader_enter(struct reader *reader, const char *format, ...);

@@ -106,6 +106,21 @@ def compare_drafts(model, drafts, prompts):
             assert found == plain, (draft, options, "a draft changes the text")
 
 
+def write_mixtures(folder):
+    models = {}
+    for config in tiny.QWEN3_MOE, tiny.MIXTRAL:
+        name, made = config["model_type"], tiny.tensors(config)
+        path = os.path.join(folder, name)
+        tiny.write_folder(path, config, made, shards=2)
+        models["safetensors " + name] = path, name + " f32"
+        for kind in tiny.MIXTURE_KINDS:
+            path = os.path.join(folder, f"{name}-{kind}.gguf")
+            with open(path, "wb") as file:
+                file.write(tiny.gguf(config, made, kind))
+            models[f"GGUF {name} {kind}"] = path, f"{name} {kind}"
+    return models
+
+
 def compare_all(folder, recorded):
     made = tiny.tensors(tiny.CONFIG)
     largest = 0
@@ -125,6 +140,7 @@ def compare_all(folder, recorded):
     with open(file_path, "wb") as file:
         file.write(tiny.gguf(tiny.QWEN3, qwen3, "f32"))
     models["safetensors qwen3"], models["GGUF qwen3"] = (path, "qwen3"), (file_path, "qwen3")
+    models.update(write_mixtures(folder))
     prompts = [case["prompt"] for case in recorded["f32"]]
     isas = usable_isas(models["GGUF f32"][0])
     for name, (path, kind) in models.items():
@@ -132,7 +148,8 @@ def compare_all(folder, recorded):
         compare_bits(name, path, isas, prompts)
     for name in "GGUF q8_0", "GGUF q4_k_m", "safetensors bf16":
         compare_rounded(name, models[name][0], isas, prompts, ["--prompts=bf16"], ["--prompts=bf16-amx"])
-    for name in "GGUF q8_0", "GGUF q4_0", "GGUF q5_0", "GGUF iq4_nl", "GGUF mxfp4", "GGUF q4_k_m":
+    in_blocks = "q8_0", "q4_0", "q5_0", "iq4_nl", "mxfp4", "q4_k_m", "qwen3_moe q8_0"
+    for name in ["GGUF " + kind for kind in in_blocks]:
         compare_rounded(name, models[name][0], isas, prompts, ["--prompts=i8"], ["--prompts=i8", "--steps=i8"])
     caches = [["--cache=" + kind] for kind in ("bf16", "f16", "int8")]
     compare_rounded("GGUF f32", models["GGUF f32"][0], isas, prompts, *caches, ["--cache=int8", "--prompts=bf16"])

@@ -5,11 +5,20 @@ import io
 import json
 import os
 import sys
+import tempfile
 
 import sentencepiece
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, processors, trainers
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    MistralConfig,
+    MixtralConfig,
+    Qwen2Config,
+    Qwen3Config,
+    Qwen3MoeConfig,
+)
 
 import tiny
 
@@ -28,10 +37,9 @@ def decode(model, prompt, count):
 
 
 def tiny_model(config, made):
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config)).eval().float()
-    state = {name: torch.tensor(values).reshape(shape) for name, (shape, values) in made.items()}
-    model.load_state_dict(state, strict=True)
-    return model
+    with tempfile.TemporaryDirectory() as folder:
+        tiny.write_folder(folder, config, made)
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def random_rope(chance):
@@ -44,12 +52,18 @@ def random_rope(chance):
 
 
 def random_config(chance):
-    kind, head = chance.choice([LlamaConfig, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config]), chance.choice([8, 18, 64])
+    kinds = [LlamaConfig, LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config, Qwen3MoeConfig]
+    kind, head = chance.choice(kinds), chance.choice([8, 18, 64])
     kv = chance.randint(1, 3)
     heads = kv * chance.choice([1, 2, 4])
     own = {} if kind is Qwen2Config else {"head_dim": head}
-    if kind is MistralConfig:
+    if kind in (MistralConfig, MixtralConfig):
         own["sliding_window"] = None
+    if kind in (MixtralConfig, Qwen3MoeConfig):
+        own["num_experts_per_tok"] = chance.randint(1, 3)
+        own["num_experts" if kind is Qwen3MoeConfig else "num_local_experts"] = chance.randint(3, 9)
+    if kind is Qwen3MoeConfig:
+        own["moe_intermediate_size"], own["norm_topk_prob"] = chance.choice([24, 64]), chance.random() < 0.5
     if kind is LlamaConfig:
         own["attention_bias"] = chance.random() < 0.3
     return kind(
@@ -177,6 +191,9 @@ def record():
     recorded = {kind: record_tiny(tiny.CONFIG, tiny.kept(made, kind)) for kind in tiny.KINDS}
     recorded[tiny.K_MIX] = record_tiny(tiny.WIDE, tiny.kept(tiny.k_tensors(), tiny.K_MIX))
     recorded["qwen3"] = record_tiny(tiny.QWEN3, tiny.tensors(tiny.QWEN3))
+    for config in tiny.QWEN3_MOE, tiny.MIXTRAL:
+        for kind in tiny.MIXTURE_KINDS:
+            recorded[f"{config['model_type']} {kind}"] = record_tiny(config, tiny.kept(tiny.tensors(config), kind))
     write("tiny.json", recorded)
     tokenizer, ids = byte_level()
     fields, scored = by_scores()

@@ -22,7 +22,12 @@ CONFIG = {
     "eos_token_id": 2,
 }
 QWEN3 = {**CONFIG, "model_type": "qwen3"}
+QWEN3_MOE = {**QWEN3, "model_type": "qwen3_moe", "num_experts": 6, "moe_intermediate_size": 32, "num_experts_per_tok": 3}
+QWEN3_MOE["norm_topk_prob"] = True
+MIXTRAL = {**CONFIG, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None}
+ARCHITECTURES = {"qwen3_moe": "qwen3moe", "mixtral": "llama"}  # where GGUF has another name
 KINDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2, "q5_0": 6, "iq4_nl": 20, "mxfp4": 39}
+MIXTURE_KINDS = "f32", "q8_0", "mxfp4"
 BLOCK = 32
 BLOCK_BYTES = {"q8_0": 34, "q4_0": 18, "q5_0": 22, "iq4_nl": 18, "mxfp4": 17}
 # What 4 bits stand for, where they are no numbers themselves.
@@ -76,8 +81,26 @@ def k_blocks(kind, count, state):
     return made
 
 
+def experts(config):
+    return config.get("num_experts", config.get("num_local_experts", 0))
+
+
+def inner_shapes(config, scope):
+    """Of a feed-forward layer, or of a mixture."""
+    width, inner = config["hidden_size"], config.get("moe_intermediate_size", config["intermediate_size"])
+    names, count = ("gate_proj", "up_proj", "down_proj"), experts(config)
+    scope += "block_sparse_moe." if config["model_type"] == "mixtral" else "mlp."
+    if count:
+        yield scope + "gate.weight", (count, width)
+    if config["model_type"] == "mixtral":
+        names = "w1", "w3", "w2"
+    for each in [f"experts.{i}." for i in range(count)] or [""]:
+        for name, shape in zip(names, ((inner, width), (inner, width), (width, inner))):
+            yield f"{scope}{each}{name}.weight", shape
+
+
 def shapes(config):
-    width, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    width, head = config["hidden_size"], config["head_dim"]
     query, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
     yield "model.embed_tokens.weight", (config["vocab_size"], width)
     for layer in range(config["num_hidden_layers"]):
@@ -85,18 +108,17 @@ def shapes(config):
         yield scope + "input_layernorm.weight", (width,)
         for name, shape in ("q", (query, width)), ("k", (kv, width)), ("v", (kv, width)), ("o", (width, query)):
             yield f"{scope}self_attn.{name}_proj.weight", shape
-        for name in ("q", "k") if config["model_type"] == "qwen3" else ():
+        for name in ("q", "k") if config["model_type"].startswith("qwen3") else ():
             yield f"{scope}self_attn.{name}_norm.weight", (head,)
         yield scope + "post_attention_layernorm.weight", (width,)
-        for name, shape in ("gate", (inner, width)), ("up", (inner, width)), ("down", (width, inner)):
-            yield f"{scope}mlp.{name}_proj.weight", shape
+        yield from inner_shapes(config, scope)
     yield "model.norm.weight", (width,)
     if not config["tie_word_embeddings"]:
         yield "lm_head.weight", (config["vocab_size"], width)
 
 
 def stored_as(kind, name, shape):
-    if len(shape) == 1:
+    if len(shape) == 1 or name.endswith(".gate.weight"):
         return "f32"
     if kind != K_MIX:
         return kind
@@ -255,6 +277,11 @@ def gguf_name(name):
         ("post_attention_layernorm", "ffn_norm"),
         ("self_attn.o_proj", "attn_output"),
         ("self_attn.", "attn_"),
+        ("block_sparse_moe.", "mlp."),
+        ("mlp.gate.", "mlp.gate_inp."),
+        ("w1_exps", "gate_exps"),
+        ("w2_exps", "down_exps"),
+        ("w3_exps", "up_exps"),
         ("mlp.", "ffn_"),
         ("_proj", ""),
     ):
@@ -293,6 +320,23 @@ def gguf_value(value):
     return struct.pack("<IIQ", 9, kind, len(value)) + b"".join(written)
 
 
+def architecture(config):
+    return ARCHITECTURES.get(config["model_type"], config["model_type"])
+
+
+def stacked(made):
+    """GGUF has the experts of a layer in one tensor."""
+    stacks = {}
+    for name, (shape, values) in made.items():
+        before, expert, after = name.partition("experts.")
+        if expert:
+            name = before + after.split(".")[1] + "_exps.weight"
+            sizes, all_values = stacks.get(name, ((0,), []))
+            shape, values = (sizes[0] + 1, *shape), all_values + values
+        stacks[name] = shape, values
+    return stacks
+
+
 def gguf_fields(config):
     fields = {
         "vocab_size": config["vocab_size"],
@@ -306,7 +350,11 @@ def gguf_fields(config):
         "attention.layer_norm_rms_epsilon": config["rms_norm_eps"],
         "rope.freq_base": config["rope_theta"],
     }
-    name = config["model_type"]
+    if experts(config):
+        fields["expert_count"], fields["expert_used_count"] = experts(config), config["num_experts_per_tok"]
+    if "moe_intermediate_size" in config:
+        fields["expert_feed_forward_length"] = config["moe_intermediate_size"]
+    name = architecture(config)
     return {
         "general.architecture": name,
         **{f"{name}.{field}": value for field, value in fields.items()},
@@ -317,15 +365,15 @@ def gguf_fields(config):
 def gguf(config, made, kind, more=None, version=3):
     """The bytes of a file; more: further fields."""
     fields, infos, data = {**gguf_fields(config), **(more or {})}, b"", b""
-    for name, (shape, values) in made.items():
+    for name, (shape, values) in stacked(made).items():
         stored = stored_as(kind, name, shape)
-        if config["model_type"] == "llama" and ("q_proj" in name or "k_proj" in name):
+        if architecture(config) == "llama" and ("q_proj" in name or "k_proj" in name):
             values = interleave(values, shape, config["head_dim"])
         infos += gguf_text(gguf_name(name)) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
         infos += struct.pack("<IQ", K_KINDS[stored][0] if stored in K_KINDS else KINDS[stored], len(data))
         data += encode(stored, values)
         data += b"\0" * (-len(data) % 32)
-    head = b"GGUF" + struct.pack("<IQQ", version, len(made), len(fields))
+    head = b"GGUF" + struct.pack("<IQQ", version, len(stacked(made)), len(fields))
     head += b"".join(gguf_text(name) + gguf_value(value) for name, value in fields.items()) + infos
     return head + b"\0" * (-len(head) % 32) + data
 

@@ -52,7 +52,8 @@ static void read_tensors(const struct shard *shard) {
         if (strcmp(name, "__metadata__") == 0)
             continue;
         const struct tensor tensor =
-            shard_tensor(shard, name, dimensions == 1 ? 0 : size_of(shape, 0), size_of(shape, dimensions - 1));
+            shard_tensor(shard, name, dimensions < 3 ? 0 : size_of(shape, 0), dimensions == 1 ? 0 : size_of(shape, dimensions - 2),
+                         size_of(shape, dimensions - 1));
         touch(tensor.data, (size_t)bytes_of(tensor.type, tensor.rows * tensor.columns));
     }
 }
