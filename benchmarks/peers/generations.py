@@ -24,10 +24,12 @@ TOKENS = numpy.random.default_rng(2).integers(0, VOCABULARY, POSITIONS, dtype=nu
 # Of the logits; near 0 if one side did something else.  llama.cpp rounds what it multiplies with bf16 to bf16, what it multiplies
 # with blocks to 8 bits, and keys and values to f16; PyTorch in bf16 rounds whatever it computes, layer after layer.
 LEAST_COSINE = {"f32": 0.99999, "bf16": 0.998, "q8_0": 0.99, "q4_0": 0.99, "q5_0": 0.99, "q4_K_M": 0.98}
+# Of a mixture, where a token goes to another expert if roundings make it likelier.
+LEAST_COSINE.update({"mixture f32": 0.99, "mixture q8_0": 0.9, "mixture q4_0": 0.9})
 LEAST_COSINE_OF_VARIANT = {"flash attention, f16": 0.999, "eager, bf16": 0.9}
 
 
-BLOCKS = "q8_0", "q4_0", "q5_0", "q4_K_M"
+BLOCKS = "q8_0", "q4_0", "q5_0", "q4_K_M", "mixture q8_0", "mixture q4_0"
 
 
 class Sequence:
@@ -49,7 +51,7 @@ class Heed(Sequence):
     """Prompts in bf16 where the peers round as much or more, if an instruction makes that quick; or all as bytes."""
 
     def __init__(self, library, kind, threads, as_i8):
-        path, rounds = os.fsencode(generations_model.gguf(kind)), kind != "f32" and not as_i8
+        path, rounds = os.fsencode(generations_model.gguf(kind)), not kind.endswith("f32") and not as_i8
         arguments = ctypes.c_int(threads), ctypes.c_int64(POSITIONS), ctypes.c_int(rounds), ctypes.c_int(as_i8)
         self._library, self._sequence = library, ctypes.c_void_p(library.generations_open(path, *arguments))
 
@@ -95,8 +97,19 @@ class Llama(Sequence):
         self._llama.llama_model_free(self._model)
 
 
+def together(tensors):
+    """As Hugging Face's mixture has its experts: gates and what they meet as one tensor."""
+    for name, array in tensors:
+        if "gate_exps" in name:
+            gate = array
+        elif "up_exps" in name:
+            yield name.replace("up_exps.weight", "experts.gate_up_proj"), numpy.concatenate([gate, array], axis=1)
+        else:
+            yield name.replace("down_exps.weight", "experts.down_proj"), array
+
+
 class PyTorch(Sequence):
-    name, variants = "PyTorch", {"f32": ("eager", "float32"), "bf16": ("eager, bf16", "bfloat16")}
+    name, variants = "PyTorch", {"f32": ("eager", "float32"), "bf16": ("eager, bf16", "bfloat16"), "mixture f32": ("eager", "float32")}
 
     def __init__(self, threads, kind):
         import torch
@@ -105,8 +118,9 @@ class PyTorch(Sequence):
         torch.set_num_threads(threads)
         transformers.logging.set_verbosity_error()
         self._torch, self.version = torch, torch.__version__
-        self._model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**generations_model.CONFIG)).eval()
-        weights = {name: torch.from_numpy(array) for name, array in generations_model.tensors()}
+        config = generations_model.config_of(kind)
+        self._model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config)).eval()
+        weights = {name: torch.from_numpy(array) for name, array in together(generations_model.stacked(config))}
         self._model.load_state_dict({**weights, "lm_head.weight": weights["model.embed_tokens.weight"]})
         self._model.to(getattr(torch, self.variants[kind][1]))
         self._cache, self._tokens = transformers.DynamicCache(), torch.from_numpy(TOKENS).long()[None]

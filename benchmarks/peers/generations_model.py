@@ -1,5 +1,5 @@
 """Random weights in the shape of SmolLM-135M, as GGUF files with tensors of each kind: what generations.py races on.  K formats want
-rows of whole blocks of 256, and so a shape of their own."""
+rows of whole blocks of 256, and so a shape of their own; and a mixture of experts, like a small Qwen3, has one."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import numpy
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/generate"))
 import tiny
 
-KINDS = "f32", "bf16", "q8_0", "q4_0", "q5_0", "q4_K_M"
+KINDS = "f32", "bf16", "q8_0", "q4_0", "q5_0", "q4_K_M", "mixture f32", "mixture q8_0", "mixture q4_0"
 POSITIONS = 2048
 CONFIG = {
     **tiny.CONFIG,
@@ -34,14 +34,30 @@ WIDE = {
     "num_attention_heads": 12,
     "num_key_value_heads": 4,
 }
+MIXTURE = {
+    **CONFIG,
+    "model_type": "qwen3_moe",
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "num_experts": 32,
+    "num_experts_per_tok": 4,
+    "moe_intermediate_size": 384,
+    "norm_topk_prob": True,
+}
 SPREAD = CONFIG["hidden_size"] ** -0.5  # what a layer gives is about as large as what it gets
 ALIGNMENT = 32
 
 
-def tensors():
+def config_of(kind):
+    return WIDE if kind == "q4_K_M" else MIXTURE if kind.startswith("mixture") else CONFIG
+
+
+def tensors(config):
     """Pairs of a name, as Hugging Face has it, and floats."""
     random = numpy.random.default_rng(1)
-    for name, shape in tiny.shapes(CONFIG):
+    for name, shape in tiny.shapes(config):
         if len(shape) == 1:
             yield name, numpy.ones(shape, numpy.float32)
         else:
@@ -94,12 +110,28 @@ def interleave(array):
     return numpy.ascontiguousarray(array.reshape(-1, 2, head // 2, width).swapaxes(1, 2)).reshape(-1, width)
 
 
+def stacked(config):
+    """The experts of a layer as one tensor."""
+    experts = []
+    for name, array in tensors(config):
+        before, expert, after = name.partition("experts.")
+        if expert:
+            experts.append(array)
+        if not expert:
+            yield name, array
+        elif len(experts) == 3 * config["num_experts"]:
+            for i, part in enumerate(("gate", "up", "down")):
+                yield f"{before}{part}_exps.weight", numpy.stack(experts[i::3])
+            experts = []
+
+
 def stored(kind):
     """Of each tensor its name, shape, number of a type, and bytes."""
-    for name, array in tensors():
-        as_kind = kind if array.ndim > 1 else "f32"
-        array = interleave(array) if "q_proj" in name or "k_proj" in name else array
-        yield name, array.shape, tiny.KINDS[as_kind], encode(array, as_kind).tobytes()
+    config = config_of(kind)
+    for name, array in stacked(config):
+        as_kind = tiny.stored_as(kind.split()[-1], name, array.shape)
+        turned = tiny.architecture(config) == "llama" and ("q_proj" in name or "k_proj" in name)
+        yield name, array.shape, tiny.KINDS[as_kind], encode(interleave(array) if turned else array, as_kind).tobytes()
 
 
 def stored_in_k():
@@ -113,10 +145,9 @@ def stored_in_k():
 
 
 def write(path, kind):
-    in_k = kind == "q4_K_M"
-    fields = {**tiny.gguf_fields(WIDE if in_k else CONFIG), "tokenizer.ggml.model": "no_vocab"}
+    fields = {**tiny.gguf_fields(config_of(kind)), "tokenizer.ggml.model": "no_vocab"}
     infos, data, place = b"", [], 0
-    for name, shape, number, packed in stored_in_k() if in_k else stored(kind):
+    for name, shape, number, packed in stored_in_k() if kind == "q4_K_M" else stored(kind):
         infos += tiny.gguf_text(tiny.gguf_name(name)) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
         infos += struct.pack("<IQ", number, place)
         data.append(packed + bytes(-len(packed) % ALIGNMENT))

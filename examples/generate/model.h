@@ -1,4 +1,5 @@
-/* A decoder of the Llama family (Touvron et al. 2023): tokens of several sequences in, logits out, keys and values in pages. */
+/* A decoder of the Llama family (Touvron et al. 2023), with feed-forward layers or mixtures of experts: tokens of several sequences
+ * in, logits out, keys and values in pages. */
 #ifndef HEED_EXAMPLES_MODEL_H
 #define HEED_EXAMPLES_MODEL_H
 

@@ -180,6 +180,40 @@ class Damage:
         self.written(path, whole[:-2] + nan, "output.weight: has a NaN")
         self.written(path, whole[:-1], "output.weight: data_offsets")
 
+    def mixtures(self):
+        folder, path = os.path.join(self.folder, "mixture"), os.path.join(self.folder, "mixture.gguf")
+        config = {**tiny.QWEN3_MOE, "num_hidden_layers": 1}
+        made = tiny.tensors(config)
+        tiny.write_folder(folder, config, made)
+        for field, value, words in (
+            ("num_experts", None, "num_local_experts is missing"),
+            ("num_experts", 0, "num_experts is 0, must be from 1 to 1024"),
+            ("num_experts", 7, "model.layers.0.mlp.gate.weight: shape is [6,64], must be [7,64]"),
+            ("num_experts_per_tok", 7, "num_experts_per_tok is 7, must be from 1 to 6"),
+            ("moe_intermediate_size", 33, "model.layers.0.mlp.experts.0.gate_proj.weight: shape is [32,64], must be [33,64]"),
+            ("norm_topk_prob", 1, "norm_topk_prob is neither true nor false"),
+            ("decoder_sparse_step", 2, "leave some layers without experts"),
+            ("mlp_only_layers", [0], "leave some layers without experts"),
+        ):
+            changed = {**config, field: value}
+            if value is None:
+                del changed[field]
+            self.written(os.path.join(folder, "config.json"), json.dumps(changed).encode(), words, folder)
+        whole = tiny.gguf(config, made, "q8_0")
+        name = tiny.gguf_text("blk.0.ffn_up_exps.weight")
+        sizes = struct.pack("<IQQQ", 3, 64, 32, 6)
+        for old, new, words in (
+            (tiny.gguf_text("qwen3moe.expert_count"), tiny.gguf_text("qwen3moe.expert_cound"), "qwen3moe.expert_count is missing"),
+            (name + sizes, name + struct.pack("<IQQQ", 3, 64, 6, 32), "shape is [32,6,64], must be [6,32,64]"),
+            (name + sizes, name + struct.pack("<IQQQ", 3, 64, 32, 7), "shape is [7,32,64], must be [6,32,64]"),
+            (name, tiny.gguf_text("blk.0.ffn_up_expx.weight"), "there is no tensor blk.0.ffn_up_exps.weight"),
+        ):
+            assert old in whole, (old, words)
+            self.written(path, whole.replace(old, new, 1), words)
+        at = whole.index(tiny.encode("q8_0", made["model.layers.0.mlp.experts.5.up_proj.weight"][1]))
+        self.written(path, whole[:at] + b"\0\x7e" + whole[at + 2 :], "blk.0.ffn_up_exps.weight: has a NaN")
+        self.random(path, whole, whole.index(tiny.gguf_text("output.weight")) + 60, path)
+
     def random(self, path, whole, reach, model, line="1 2 3", options=("--ids",)):
         chance = random.Random(1)
         for _ in range(DAMAGES):

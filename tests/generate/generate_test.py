@@ -309,6 +309,7 @@ def refuse_damages(folder, recorded):
     damage.safetensors()
     damage.shards()
     damage.gguf()
+    damage.mixtures()
     damage.tokens(recorded)
     print("generate_test: damaged files are refused in words")
 
