@@ -67,9 +67,15 @@ static struct feed_forward read_inner(const struct config *config, const struct 
                                  .activation = HEED_SILU};
 }
 
+/* Fewer bits would send tokens elsewhere. */
+static struct heed_weights read_router(const struct config *config, struct reader reader) {
+    reader.type = HEED_F32;
+    return read_linear(&reader, "mlp.gate", config->experts, config->width);
+}
+
 /* GGUF files have the experts of a layer in one tensor, folders each in its own.  Leaves the layer's scope. */
 static struct mixture read_mixture(const struct config *config, struct reader *reader, int64_t layer) {
-    struct mixture mixture = {.router = read_linear(reader, "mlp.gate", config->experts, config->width),
+    struct mixture mixture = {.router = read_router(config, *reader),
                               .experts = allocate(config->experts, sizeof *mixture.experts)};
     const bool stacked = reader->aliases == gguf_names, mixtral = reader->aliases == mixtral_names;
     reader->stack = stacked ? config->experts : 0;
