@@ -36,11 +36,11 @@ static void run_row(const void *context, const struct heed_kernels *kernels, int
     kernels->activation_row(&(struct heed_activation_row){
         .n = request->columns,
         .activation = request->activation,
-        .input = heed_rows_source(&request->input, row),
+        .input = heed_rows_source(&request->input, row, 0),
         .bias = request->bias,
-        .gate = heed_rows_source(&request->gate, row),
-        .residual = heed_rows_source(&request->residual, row),
-        .y = heed_rows_target(&request->output, row),
+        .gate = heed_rows_source(&request->gate, row, 0),
+        .residual = heed_rows_source(&request->residual, row, 0),
+        .y = heed_rows_target(&request->output, row, 0),
     });
 }
 

@@ -213,16 +213,14 @@ static struct heed_exp_rows exp_rows(const struct attention_block *block, int ro
                                   .scales = scales ? chunk->value_scales : NULL};
 }
 
-/* As rows of dots: all rows see the same keys. */
-static void weigh_dots(const struct attention_block *block, const float *key_scales) {
+struct heed_dot_weights heed_block_dot_weights(const struct attention_block *block, int rows) {
     const struct attention_chunk *chunk = block->chunk;
-    struct heed_dot_weights weights = {.rows = exp_rows(block, (int)block->rows),
+    struct heed_dot_weights weights = {.rows = exp_rows(block, rows),
                                        .first = chunk->begins[0] / HEED_DOT * HEED_DOT,
-                                       .last = chunk->ends[0],
-                                       .key_scales = key_scales,
+                                       .last = chunk->ends[rows - 1],
                                        .scales = block->plan->value_type == HEED_I8 ? chunk->value_scales : NULL};
     weights.rows.row_max = NULL;
-    block->plan->thin_dots->weigh(&weights);
+    return weights;
 }
 
 /* Where nobody asks for scores, what makes dots scales them, too, and finds their maxima. */
@@ -236,7 +234,9 @@ void heed_block_weigh_few(const struct attention_block *block) {
         store_row(block, i, i);
     }
     if (chunk->dots) {
-        weigh_dots(block, plan->key_type == HEED_I8 && !passes ? chunk->key_scales : NULL);
+        struct heed_dot_weights weights = heed_block_dot_weights(block, (int)block->rows);
+        weights.key_scales = plan->key_type == HEED_I8 && !passes ? chunk->key_scales : NULL;
+        plan->thin_dots->weigh(&weights);
         return;
     }
     block->kernels->exp_rows(&exp);

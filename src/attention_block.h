@@ -94,6 +94,8 @@ void heed_block_arrange_values(const struct attention_block *block);
 /* Between the begin and end of the dots: scores of the rows [from, from + rows); and from scores to outputs. */
 void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows);
 void heed_block_softmax_dots(struct attention_block *block, int64_t from, int rows);
+/* The current rows of scores, which become weights as rows of dots. */
+struct heed_dot_weights heed_block_dot_weights(const struct attention_block *block, int rows);
 /* How rows [from, from + rows) take in the current chunk. */
 struct heed_merge_rows heed_block_merge(const struct attention_block *block, int64_t from, int rows);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */

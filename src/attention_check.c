@@ -8,24 +8,13 @@
 #include "error.h"
 #include "internal.h"
 #include "region.h"
+#include "sequences.h"
 
 /* Of tokens, positions and distances: their sums cannot overflow. */
 #define MOST_TOKENS (INT64_C(1) << 48)
 
-struct limit {
-    const char *name;
-    int64_t value, least, most;
-};
-
-static enum heed_status check_limits(const struct limit *limits, unsigned count) {
-    for (unsigned i = 0; i < count; i++)
-        if (heed_check_range(limits[i].name, limits[i].value, limits[i].least, limits[i].most))
-            return HEED_INVALID_ARGUMENT;
-    return HEED_OK;
-}
-
 static enum heed_status check_sizes(const struct heed_attention *request) {
-    const struct limit sizes[] = {
+    const struct heed_limit sizes[] = {
         {"batch", request->batch, 0, INT64_MAX - 1}, /* starts are one more */
         {"num_heads", request->num_heads, 0, INT64_MAX},
         {"num_kv_heads", request->num_kv_heads, request->num_heads > 0, INT64_MAX},
@@ -37,7 +26,7 @@ static enum heed_status check_sizes(const struct heed_attention *request) {
         {"mass_queries", request->mass_queries, 0, INT64_MAX},
     };
     int64_t rows;
-    if (check_limits(sizes, sizeof sizes / sizeof *sizes))
+    if (heed_check_limits(sizes, sizeof sizes / sizeof *sizes))
         return HEED_INVALID_ARGUMENT;
     if (request->num_heads % (request->num_kv_heads ? request->num_kv_heads : 1))
         return heed_fail(HEED_INVALID_ARGUMENT, "num_kv_heads is %" PRId64 ", must divide num_heads, which is %" PRId64,
@@ -54,7 +43,7 @@ static enum heed_status check_sizes(const struct heed_attention *request) {
 }
 
 static enum heed_status check_options(const struct heed_attention *request) {
-    const struct limit limits[] = {
+    const struct heed_limit limits[] = {
         {"compute", (int)request->compute, HEED_COMPUTE_F32, HEED_COMPUTE_I8},
         {"alignment", (int)request->alignment, HEED_ALIGN_TOP_LEFT, HEED_ALIGN_OFFSETS},
         {"score_stage", (int)request->score_stage, HEED_SCORES_RAW, HEED_SCORES_BIASED},
@@ -62,7 +51,7 @@ static enum heed_status check_options(const struct heed_attention *request) {
         {"window.right", request->window.right, -1, MOST_TOKENS},
         {"tree.keys", request->tree.words ? request->tree.keys : 0, 0, MOST_TOKENS},
     };
-    if (check_limits(limits, sizeof limits / sizeof *limits))
+    if (heed_check_limits(limits, sizeof limits / sizeof *limits))
         return HEED_INVALID_ARGUMENT;
     if (!request->window.on && (request->window.left != 0 || request->window.right != 0))
         return heed_fail(HEED_INVALID_ARGUMENT, "window.on is false, but window.left is %" PRId64 " and window.right is %" PRId64,
@@ -90,21 +79,6 @@ static enum heed_status check_relative(const struct heed_relative *relative) {
     return heed_check_range("relative.max_distance", relative->max_distance, exact + 1, 65536);
 }
 
-/* Starts of packed sequences: not descending, within the tokens. */
-static enum heed_status check_starts(const char *name, const int64_t *starts, int64_t batch, int64_t tokens) {
-    if (!starts)
-        return HEED_OK;
-    if ((uintptr_t)starts % _Alignof(int64_t))
-        return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, not aligned to int64_t", name, (const void *)starts);
-    for (int64_t b = 0; b <= batch; b++) {
-        const int64_t least = b > 0 ? starts[b - 1] : 0;
-        if (starts[b] < least || starts[b] > tokens)
-            return heed_fail(HEED_INVALID_ARGUMENT, "%s[%" PRId64 "] is %" PRId64 ", must be from %" PRId64 " to %" PRId64, name, b,
-                             starts[b], least, tokens);
-    }
-    return HEED_OK;
-}
-
 static enum heed_status check_numbers(const char *name, const int64_t *numbers, int64_t batch, int64_t least, int64_t most) {
     if ((uintptr_t)numbers % _Alignof(int64_t))
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, not aligned to int64_t", name, (const void *)numbers);
@@ -117,8 +91,8 @@ static enum heed_status check_numbers(const char *name, const int64_t *numbers, 
 
 static enum heed_status check_sequences(const struct heed_attention *request) {
     const int64_t batch = request->batch;
-    if (check_starts("query_starts", request->query_starts, batch, request->query_tokens) ||
-        check_starts("key_starts", request->key_starts, batch, request->key_tokens) ||
+    if (heed_check_starts("query_starts", request->query_starts, batch, request->query_tokens) ||
+        heed_check_starts("key_starts", request->key_starts, batch, request->key_tokens) ||
         check_numbers("key_lengths", request->key_lengths, batch, 0, request->key_tokens))
         return HEED_INVALID_ARGUMENT;
     for (int64_t b = 0; request->key_starts && request->key_lengths && b < batch; b++) {

@@ -182,20 +182,6 @@ void heed_block_score_dots(const struct attention_block *block, int64_t from, in
     }
 }
 
-static struct heed_dot_weights dot_weights(struct attention_block *block, int rows) {
-    struct heed_dot_weights weights = {.rows = {.rows = rows,
-                                                .begins = block->chunk->begins,
-                                                .ends = block->chunk->ends,
-                                                .s = block->chunk->scores,
-                                                .chunk_max = block->chunk->max,
-                                                .chunk_sum = block->chunk->sum},
-                                       .first = block->chunk->begins[0] / HEED_DOT * HEED_DOT,
-                                       .last = block->chunk->ends[rows - 1],
-                                       .scales = block->plan->value_type == HEED_I8 ? block->chunk->value_scales : NULL};
-    heed_block_fetch(block, rows, weights.rows.next);
-    return weights;
-}
-
 /* The chunk's outputs of rows [row, row + rows), row `from` of the block being the first, of which all see the keys [begin, end) or
  * part of them; weights are there for these, and values for whole dots. */
 static void multiply_values(const struct attention_block *block, int64_t from, int row, int rows, int begin, int end) {
@@ -284,7 +270,8 @@ static void multiply_weights(struct attention_block *block, int64_t from, int ro
 
 void heed_block_softmax_dots(struct attention_block *block, int64_t from, int rows) {
     const struct attention_plan *plan = block->plan;
-    const struct heed_dot_weights weights = dot_weights(block, rows);
+    struct heed_dot_weights weights = heed_block_dot_weights(block, rows);
+    heed_block_fetch(block, rows, weights.rows.next);
     const struct heed_merge_rows merge = heed_block_merge(block, from, rows);
     if (finds_maxima(block, rows) && !plan->keeps_states && hides_values(block, rows)) {
         plan->dots->weigh_values(&(struct heed_dot_values){.weights = weights,

@@ -65,8 +65,7 @@ void heed_block_fetch_queries(struct attention_block *block, int64_t from) {
 /* What is written must be in a cache first: 512 tokens of 12 heads of 64 take 0.985 of the time with this.  Not with a single chunk
  * of keys, beside all queries: 128 tokens would take 1.02. */
 void heed_block_fetch_outputs(struct attention_block *block, int64_t from) {
-    const struct heed_output *to = &block->plan->request->output;
-    const struct heed_input view = {to->data, to->batch_stride, to->head_stride, to->token_stride, to->type};
+    const struct heed_input view = view_of_output(&block->plan->request->output);
     block->fetch.outputs = rows_from(block, from, &view, block->plan->request->value_dim);
 }
 

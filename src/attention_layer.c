@@ -51,19 +51,15 @@ static bool add_heads(int64_t *columns, int64_t heads, int64_t width) {
 }
 
 static enum heed_status check_sizes(const struct heed_attention *a) {
-    const struct {
-        const char *name;
-        int64_t value, least;
-    } sizes[] = {{"attention: batch", a->batch, 0},
-                 {"attention: num_heads", a->num_heads, 0},
-                 {"attention: num_kv_heads", a->num_kv_heads, 0},
-                 {"attention: query_tokens", a->query_tokens, 0},
-                 {"attention: head_dim", a->head_dim, 1},
-                 {"attention: value_dim", a->value_dim, 1}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (heed_check_range(sizes[i].name, sizes[i].value, sizes[i].least, INT64_MAX))
-            return HEED_INVALID_ARGUMENT;
-    return HEED_OK;
+    const struct heed_limit sizes[] = {
+        {"attention: batch", a->batch, 0, INT64_MAX},
+        {"attention: num_heads", a->num_heads, 0, INT64_MAX},
+        {"attention: num_kv_heads", a->num_kv_heads, 0, INT64_MAX},
+        {"attention: query_tokens", a->query_tokens, 0, INT64_MAX},
+        {"attention: head_dim", a->head_dim, 1, INT64_MAX},
+        {"attention: value_dim", a->value_dim, 1, INT64_MAX},
+    };
+    return heed_check_limits(sizes, sizeof sizes / sizeof *sizes);
 }
 
 static enum heed_status check_weights(const struct heed_attention_layer *layer, const struct layout *layout) {
@@ -214,11 +210,6 @@ static enum heed_status check_key_tokens(const struct heed_attention *a, const i
     return HEED_OK;
 }
 
-static struct heed_region region_of_view(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
-                                         int64_t stride) {
-    return heed_region_of_matrix(name, ".token_stride", data, type, data ? rows : 0, columns, stride);
-}
-
 /* Each is legal, and nothing of it is in `output`. */
 static enum heed_status check_regions_apart(const struct heed_region *output, struct heed_region *inputs, int count) {
     for (int i = 0; i < count; i++)
@@ -238,13 +229,10 @@ static enum heed_status check_steps_apart(const struct steps *steps, const struc
 /* Appending writes before all inputs have been read. */
 static enum heed_status check_cache_apart(const struct heed_attention_layer *layer, const struct layout *layout,
                                           const struct steps *steps) {
-    const struct heed_input *input = &layer->input, *residual = &layer->residual;
-    const struct heed_output *output = &layer->output;
     const int64_t rows = layout->rows, outputs = layer->out.outputs;
-    struct heed_region cache[HEED_KV_REGIONS],
-        views[] = {region_of_view("input", input->data, input->type, rows, layer->qkv.inputs, input->token_stride),
-                   region_of_view("residual", residual->data, residual->type, rows, outputs, residual->token_stride),
-                   region_of_view("output", output->data, output->type, rows, outputs, output->token_stride)};
+    struct heed_region cache[HEED_KV_REGIONS], views[] = {heed_rows_optional_view("input", &layer->input, rows, layer->qkv.inputs),
+                                                          heed_rows_optional_view("residual", &layer->residual, rows, outputs),
+                                                          heed_rows_output("output", &layer->output, rows, outputs)};
     if (heed_kv_cache_check(layer->attention.cache, layer->attention.batch, cache))
         return HEED_INVALID_ARGUMENT;
     if (check_regions_apart(&cache[HEED_KV_DATA], views, 3))
@@ -257,8 +245,7 @@ static enum heed_status check_output_apart(const struct steps *steps) {
     const struct heed_linear *out = &steps->out;
     const struct heed_rope_tables *tables = &steps->rope.tables;
     const struct heed_attention *attention = &steps->attention;
-    struct heed_region output =
-        region_of_view("output", out->output.data, out->output.type, out->rows, out->weights.outputs, out->output.token_stride);
+    struct heed_region output = heed_rows_output("output", &out->output, out->rows, out->weights.outputs);
     struct heed_region cache[HEED_KV_REGIONS],
         inputs[] = {
             heed_rope_region("rope.cos", tables, tables->cos, tables->pairs != 0),

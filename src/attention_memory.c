@@ -26,19 +26,14 @@ static void add(struct regions *regions, const struct heed_region *region) {
 /* A [batch, heads, tokens, width] view; with packed tokens the batch is one. */
 static void add_view(struct regions *regions, const char *name, bool any_type, bool packed, int64_t heads, int64_t tokens,
                      int64_t width, const struct heed_input *view) {
-    add(regions, &(struct heed_region){.name = name,
-                                       .data = view->data,
-                                       .type = view->type,
-                                       .any_type = any_type,
-                                       .width = width,
-                                       .count = {packed ? 1 : regions->request->batch, heads, tokens},
-                                       .stride = {packed ? 0 : view->batch_stride, view->head_stride, view->token_stride},
-                                       .stride_name = {".batch_stride", ".head_stride", ".token_stride"}});
+    struct heed_region region = heed_region_of_view(name, view, packed, regions->request->batch, heads, tokens, width);
+    region.any_type = any_type;
+    add(regions, &region);
 }
 
 static void add_output(struct regions *regions, const char *name, int64_t width, const struct heed_output *view) {
     const struct heed_attention *request = regions->request;
-    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride, view->type};
+    const struct heed_input input = view_of_output(view);
     const bool any_type = view == &request->output;
     if (view->data)
         add_view(regions, name, any_type, request->query_starts, request->num_heads, request->query_tokens, width, &input);
@@ -149,8 +144,8 @@ static void add_outputs(struct regions *regions) {
     add_output(regions, "states.output", outputs, &states->output);
     add_output(regions, "states.max", chunks, &states->max);
     add_output(regions, "states.sum", chunks, &states->sum);
-    const struct heed_input mass = {request->mass.data, request->mass.batch_stride, request->mass.head_stride, 0,
-                                    request->mass.type};
+    struct heed_input mass = view_of_output(&request->mass);
+    mass.token_stride = 0;
     if (mass.data)
         add_view(regions, "mass", false, false, request->num_heads, 1, regions->keys, &mass);
 }

@@ -155,19 +155,19 @@ static int64_t least_block_rows(const struct attention_plan *plan) {
     return 2 * round_up(HEED_ATTENTION_SUBROWS, plan->dots ? plan->dots->tile_rows : 1);
 }
 
+static int64_t tasks_wanted(const struct attention_plan *plan) { return (int64_t)plan->most_workers * TASKS_PER_WORKER; }
+
 static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows) {
     const int64_t least = least_block_rows(plan);
     if (rows <= least || plan->is_thin)
         return rows;
     int64_t most = max_i64(least, min_i64(BLOCK_ROWS_MOST, rows_in_cache(plan->request)));
     if (plan->most_workers > 1) {
-        const int64_t blocks_wanted = ceil_div((int64_t)plan->most_workers * TASKS_PER_WORKER, plan->heads);
+        const int64_t blocks_wanted = ceil_div(tasks_wanted(plan), plan->heads);
         most = min_i64(most, ceil_div(rows, blocks_wanted));
     }
     return min_i64(round_up(most, least), rows);
 }
-
-static int64_t tasks_wanted(const struct attention_plan *plan) { return (int64_t)plan->most_workers * TASKS_PER_WORKER; }
 
 /* Whether a long sequence among short ones may be all that is left to do: in a cache, if the states of all of its chunks are few
  * beside its keys and values.  With two threads, one of 16384 or 65536 keys beside seven of 64, for 8 heads on one, takes 0.55 of

@@ -84,14 +84,13 @@ static bool rows_are_apart(const struct heed_attention *r) {
 }
 
 static bool has_legal_memory(const struct heed_attention *r) {
-    const struct heed_output *o = &r->output;
-    const struct heed_input output = {o->data, o->batch_stride, o->head_stride, o->token_stride, o->type};
+    const struct heed_input output = view_of_output(&r->output);
     const uintptr_t written = extent(r, &output, r->num_heads, r->query_tokens, r->value_dim);
     const uintptr_t read[] = {extent(r, &r->query, r->num_heads, r->query_tokens, r->head_dim),
                               extent(r, &r->key, r->num_kv_heads, r->key_tokens, r->head_dim),
                               extent(r, &r->value, r->num_kv_heads, r->key_tokens, r->value_dim)};
     const uintptr_t from[] = {(uintptr_t)r->query.data, (uintptr_t)r->key.data, (uintptr_t)r->value.data};
-    const uintptr_t to = (uintptr_t)o->data;
+    const uintptr_t to = (uintptr_t)output.data;
     bool legal = written > 0;
     for (int i = 0; i < 3; i++)
         legal &= read[i] > 0 && (to + written <= from[i] || from[i] + read[i] <= to);

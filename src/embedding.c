@@ -114,11 +114,7 @@ static enum heed_status check(const struct heed_embedding *request) {
         return HEED_INVALID_ARGUMENT;
     if (request->tables > 0 && !request->lookup)
         return heed_fail(HEED_INVALID_ARGUMENT, "lookup is NULL, but tables is %" PRId64, request->tables);
-    struct heed_region output =
-        heed_rows_region("output", request->output.data, request->rows, request->columns, request->output.token_stride);
-    output.type = request->output.type;
-    output.any_type = true;
-    output.stride_name[2] = ".token_stride";
+    struct heed_region output = heed_rows_output("output", &request->output, request->rows, request->columns);
     if (heed_region_check(&output) || heed_region_check_rows_apart(&output))
         return HEED_INVALID_ARGUMENT;
     return check_tables(request, &output);

@@ -33,10 +33,7 @@ enum heed_status heed_gemm_check(const struct heed_gemm *request, const struct h
 /* Of a legal request: what it reads of b, and of its scales; empty if it reads none. */
 enum heed_status heed_gemm_b_regions(const struct heed_gemm *checked, const struct heed_gemm_names *names,
                                      struct heed_region regions[2]);
-/* That nothing which a legal request reads of b and its scales is in an output of somebody else. */
-enum heed_status heed_gemm_check_b_apart(const struct heed_gemm *checked, const struct heed_gemm_names *names,
-                                         const struct heed_region *output);
-/* The same of the weights of a linear layer, bias and all. */
+/* That nothing which a legal layer reads of its weights, bias and all, is in an output of somebody else. */
 enum heed_status heed_linear_check_apart(const struct heed_linear *checked, const struct heed_region *output);
 enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const struct heed_gemm_names *names, const void *packed_b);
 /* Of requests that have been checked; exec has not.  Bytes of workspace; -1 if exec is not legal, or no memory has
@@ -44,18 +41,12 @@ enum heed_status heed_gemm_check_pack(const struct heed_gemm *request, const str
 enum heed_status heed_gemm_run(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec);
 int64_t heed_gemm_workspace(const struct heed_gemm *checked, const struct heed_epilogue *epilogue, const struct heed_exec *exec);
 enum heed_status heed_gemm_pack(const struct heed_gemm *checked, void *packed_b, const struct heed_exec *exec);
-bool heed_gemm_b_may_be(enum heed_type type);
 /* alpha by its bits: where denormals are 0, as in products of pairs or at the caller's, a comparison would find another answer than
  * elsewhere. */
 static inline bool heed_gemm_reads_ab(const struct heed_gemm *request) {
     uint32_t bits;
     memcpy(&bits, &request->alpha, sizeof bits);
     return bits << 1 != 0 && request->k > 0;
-}
-
-/* Whether factors become bf16, and what is below 2^-126 becomes 0. */
-static inline bool heed_gemm_rounds(const struct heed_gemm *request) {
-    return request->compute == HEED_COMPUTE_BF16 || request->compute == HEED_COMPUTE_BF16_AMX;
 }
 
 enum {

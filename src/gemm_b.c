@@ -14,7 +14,7 @@ static int64_t panel_bytes(enum heed_type type, int64_t k) { return HEED_PANEL *
 
 HEED_API int64_t heed_gemm_packed_bytes(const struct heed_gemm *gemm) {
     int64_t bytes;
-    if (!gemm || gemm->n < 0 || gemm->k < 0 || !heed_gemm_b_may_be(gemm->b_type) || gemm->n > INT64_MAX - HEED_PANEL)
+    if (!gemm || gemm->n < 0 || gemm->k < 0 || !type_is_known(gemm->b_type) || gemm->n > INT64_MAX - HEED_PANEL)
         return -1;
     if (type_has_blocks(gemm->b_type) && gemm->k % type_block(gemm->b_type))
         return -1;

@@ -22,10 +22,8 @@ const struct heed_gemm_names heed_gemm_names = {.request = "gemm",
                                                 .c_type = "c_type",
                                                 .ldc = "ldc"};
 
-bool heed_gemm_b_may_be(enum heed_type type) { return type_is_known(type); }
-
 static enum heed_status check_b_type(const struct heed_gemm *request, const struct heed_gemm_names *names) {
-    if (heed_check_type(names->b_type, request->b_type, heed_gemm_b_may_be(request->b_type), "one of enum heed_type"))
+    if (heed_check_type(names->b_type, request->b_type, type_is_known(request->b_type), "one of enum heed_type"))
         return HEED_INVALID_ARGUMENT;
     if (!type_has_blocks(request->b_type))
         return HEED_OK;
@@ -139,14 +137,6 @@ enum heed_status heed_gemm_b_regions(const struct heed_gemm *checked, const stru
     const enum heed_status status =
         checked->packed_b ? check_packed(checked, names, checked->packed_b, &regions[0]) : check_b(checked, names, &regions[0]);
     return status ? status : check_scales(checked, names, &regions[1]);
-}
-
-enum heed_status heed_gemm_check_b_apart(const struct heed_gemm *checked, const struct heed_gemm_names *names,
-                                         const struct heed_region *output) {
-    struct heed_region b[2];
-    if (heed_gemm_b_regions(checked, names, b) || heed_region_check_apart(output, &b[1]))
-        return HEED_INVALID_ARGUMENT;
-    return heed_region_check_apart(output, &b[0]);
 }
 
 struct heed_gemm heed_gemm_safe(const struct heed_gemm *request) {

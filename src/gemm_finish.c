@@ -1,17 +1,12 @@
 /* What becomes of sums of products: scales, alpha and beta, an epilogue, and the type of c. */
 #include <stddef.h>
 
+#include "arithmetic.h"
 #include "cpu.h"
 #include "gemm.h"
 #include "internal.h"
+#include "rows.h"
 #include "types.h"
-
-/* A row of gate or residual from a column on. */
-static struct heed_source source_at(const struct heed_input *input, int64_t row, int64_t column) {
-    if (!input->data)
-        return (struct heed_source){.data = NULL};
-    return (struct heed_source){type_at(input->type, input->data, row * input->token_stride + column), input->type};
-}
 
 /* Stores can wait, so of several matrices it is one that is read; often it is c itself. */
 struct heed_gemm_finish_place heed_gemm_finish_at(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
@@ -22,14 +17,14 @@ struct heed_gemm_finish_place heed_gemm_finish_at(const struct heed_gemm *reques
     else if (epilogue && epilogue->residual.data)
         at = epilogue->residual;
     const int64_t ld = rows > 1 ? type_span(at.type, at.token_stride) : 0; /* that of a single row may be any number */
-    return (struct heed_gemm_finish_place){source_at(&at, row, column).data, ld, at.type};
+    return (struct heed_gemm_finish_place){heed_rows_source(&at, row, column).data, ld, at.type};
 }
 
 /* Only products have numbers below 2^-126 be 0, and only where they round to bf16: what follows them are floats
  * like any. */
 static void finish_epilogue(const struct heed_gemm *request, const struct heed_epilogue *epilogue,
                             const struct heed_kernels *kernels, const struct heed_gemm_sums *sums) {
-    if (heed_gemm_rounds(request))
+    if (compute_flushes(request->compute))
         heed_fp_flush(false);
     for (int64_t i = 0; i < sums->rows; i++) {
         const int64_t row = sums->row + i, column = sums->column;
@@ -38,12 +33,12 @@ static void finish_epilogue(const struct heed_gemm *request, const struct heed_e
             .activation = epilogue->activation,
             .input = {sums->data + i * sums->ld, HEED_F32},
             .bias = epilogue->bias ? epilogue->bias + column : NULL,
-            .gate = source_at(&epilogue->gate, row, column),
-            .residual = source_at(&epilogue->residual, row, column),
+            .gate = heed_rows_source(&epilogue->gate, row, column),
+            .residual = heed_rows_source(&epilogue->residual, row, column),
             .y = {type_at_output(request->c_type, request->c, row * request->ldc + column), request->c_type},
         });
     }
-    if (heed_gemm_rounds(request))
+    if (compute_flushes(request->compute))
         heed_fp_flush(true);
 }
 

@@ -1,6 +1,7 @@
 /* The plan of a product; see gemm_plan.h. */
 #include "gemm_plan.h"
 
+#include "arithmetic.h"
 #include "cache_sizes.h"
 #include "cpu.h"
 #include "internal.h"
@@ -297,7 +298,7 @@ static void plan_workspace(struct gemm_run *run) {
 struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                const struct heed_kernels *kernels) {
     struct gemm_run run = {
-        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .pairs = heed_gemm_rounds(request)};
+        .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .pairs = compute_flushes(request->compute)};
     run.is_thin = heed_gemm_is_thin(request, kernels);
     if (run.pairs && (!run.is_thin || heed_gemm_takes_words(request, kernels)))
         run.words = kernels->pairs;

@@ -2,6 +2,7 @@
 #ifndef HEED_INTERNAL_H
 #define HEED_INTERNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HEED_API __attribute__((visibility("default")))
@@ -29,10 +30,16 @@ INLINE int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 INLINE int64_t round_up(int64_t a, int64_t multiple) { return ceil_div(a, multiple) * multiple; }
 
-/* Advice: what will be read or written soon goes into L2, line by line.  It need not be memory. */
+/* Advice: what will be read soon goes into L1, or into L2 alone.  By address, for it need not be memory. */
+INLINE void fetch_line(uintptr_t at, const bool into_l1) {
+    if (into_l1)
+        __builtin_prefetch((const void *)at, 0, 3);
+    else
+        __builtin_prefetch((const void *)at, 0, 2);
+}
 INLINE void fetch_bytes(const void *data, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64)
-        __builtin_prefetch((const void *)((uintptr_t)data + (uintptr_t)at), 0, 2);
+        fetch_line((uintptr_t)data + (uintptr_t)at, false);
 }
 
 #endif

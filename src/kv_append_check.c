@@ -29,14 +29,7 @@ static const struct heed_rope_names names = {"rope.pairs", "rope.positions", "ro
 /* Rows of keys or values; those of packed sequences follow one another. */
 static struct heed_region region_of_rows(const char *name, const struct heed_kv_append *request, int64_t width,
                                          const struct heed_input *view) {
-    return (struct heed_region){.name = name,
-                                .data = view->data,
-                                .type = view->type,
-                                .any_type = true,
-                                .width = width,
-                                .count = {request->starts ? 1 : request->batch, request->cache->num_kv_heads, request->tokens},
-                                .stride = {request->starts ? 0 : view->batch_stride, view->head_stride, view->token_stride},
-                                .stride_name = {".batch_stride", ".head_stride", ".token_stride"}};
+    return heed_region_of_view(name, view, request->starts, request->batch, request->cache->num_kv_heads, request->tokens, width);
 }
 
 static enum heed_status check_memory(const struct heed_kv_append *request, const struct heed_region cache[HEED_KV_REGIONS]) {
@@ -83,14 +76,12 @@ static enum heed_status check_sequences(const struct heed_kv_append *request) {
 
 enum heed_status heed_kv_append_check(const struct heed_kv_append *request) {
     struct heed_region cache[HEED_KV_REGIONS];
-    struct heed_sequences sequences;
     if (!request)
         return heed_fail(HEED_INVALID_ARGUMENT, "append is NULL");
     if (check_sizes(request) || heed_kv_cache_check(request->cache, request->batch, cache) || check_rows(request) ||
         heed_rope_tables_check(&request->rope, &names, request->cache->head_dim) || check_memory(request, cache))
         return HEED_INVALID_ARGUMENT;
-    sequences = append_sequences(request);
-    if (heed_sequences_check_starts(&sequences))
+    if (heed_check_starts("starts", request->starts, request->batch, request->tokens))
         return HEED_INVALID_ARGUMENT;
     return check_sequences(request);
 }

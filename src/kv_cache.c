@@ -49,10 +49,7 @@ static enum heed_status check_type(const char *name, enum heed_type type) {
 }
 
 static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
-    const struct {
-        const char *name;
-        int64_t value, least, most;
-    } sizes[] = {
+    const struct heed_limit sizes[] = {
         {"cache.num_pages", cache->num_pages, 0, INT64_MAX},
         {"cache.page_tokens", cache->page_tokens, PAGE_UNIT, INT64_MAX},
         {"cache.num_kv_heads", cache->num_kv_heads, 0, INT64_MAX},
@@ -61,11 +58,9 @@ static enum heed_status check_sizes(const struct heed_kv_cache *cache) {
         {"cache.pages_per_sequence", cache->pages_per_sequence, 0, INT64_MAX},
         {"cache.table_stride", cache->table_stride, 0, INT64_MAX},
     };
-    if (check_type("cache.key_type", cache->key_type) || check_type("cache.value_type", cache->value_type))
+    if (check_type("cache.key_type", cache->key_type) || check_type("cache.value_type", cache->value_type) ||
+        heed_check_limits(sizes, sizeof sizes / sizeof *sizes))
         return HEED_INVALID_ARGUMENT;
-    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (heed_check_range(sizes[i].name, sizes[i].value, sizes[i].least, sizes[i].most))
-            return HEED_INVALID_ARGUMENT;
     if (cache->page_tokens % PAGE_UNIT)
         return heed_fail(HEED_INVALID_ARGUMENT, "cache.page_tokens is %lld, must be a multiple of %d",
                          (long long)cache->page_tokens, PAGE_UNIT);

@@ -3,7 +3,7 @@
 
 #include "error.h"
 #include "linear.h"
-#include "region.h"
+#include "rows.h"
 
 static const struct heed_gemm_names names = {.request = "linear",
                                              .m = "rows",
@@ -66,32 +66,19 @@ struct heed_gemm heed_linear_product(const struct heed_linear *r) {
     return product;
 }
 
-static struct heed_region region_of(const char *name, const void *data, enum heed_type type, int64_t rows, int64_t columns,
-                                    int64_t stride) {
-    return heed_region_of_matrix(name, ".token_stride", data, type, rows, columns, stride);
-}
-
-/* Gate or residual: each element is read before it is written, so the output may be exactly there. */
+/* Gate or residual. */
 static enum heed_status check_view(const char *name, const struct heed_linear *r, const struct heed_input *input,
                                    const struct heed_region *output) {
-    if (!input->data)
-        return HEED_OK;
-    struct heed_region region = region_of(name, input->data, input->type, r->rows, r->weights.outputs, input->token_stride);
-    if (heed_region_check(&region))
-        return HEED_INVALID_ARGUMENT;
-    if (r->output.data == input->data && r->output.type == input->type && r->output.token_stride == input->token_stride)
-        return HEED_OK;
-    return heed_region_check_apart(output, &region);
+    struct heed_region region = heed_rows_optional_view(name, input, r->rows, r->weights.outputs);
+    return heed_region_check(&region) ? HEED_INVALID_ARGUMENT : heed_rows_check_apart(output, &region);
 }
 
 static struct heed_region region_of_bias(const struct heed_linear *r) {
-    const int64_t outputs = r->weights.outputs;
-    return region_of("weights.bias", r->weights.bias, HEED_F32, r->weights.bias && r->rows > 0, outputs, outputs);
+    return heed_rows_optional("weights.bias", r->weights.bias, r->rows > 0, r->weights.outputs, r->weights.outputs);
 }
 
 static enum heed_status check_epilogue(const struct heed_linear *r) {
-    const int64_t outputs = r->weights.outputs;
-    struct heed_region output = region_of("output", r->output.data, r->output.type, r->rows, outputs, r->output.token_stride);
+    struct heed_region output = heed_rows_output("output", &r->output, r->rows, r->weights.outputs);
     struct heed_region bias = region_of_bias(r);
     if (heed_check_range("activation", (int64_t)r->activation, HEED_IDENTITY, HEED_SILU) || heed_region_check(&output) ||
         heed_region_check(&bias) || heed_region_check_apart(&output, &bias) || check_view("gate", r, &r->gate, &output))
@@ -107,11 +94,12 @@ enum heed_status heed_linear_check(const struct heed_linear *r, struct heed_gemm
 }
 
 enum heed_status heed_linear_check_apart(const struct heed_linear *checked, const struct heed_region *output) {
-    const struct heed_gemm product = heed_linear_product(checked);
-    struct heed_region bias = region_of_bias(checked);
-    if (heed_region_check(&bias) || heed_region_check_apart(output, &bias))
-        return HEED_INVALID_ARGUMENT;
-    return heed_gemm_check_b_apart(&product, &names, output);
+    struct heed_region regions[HEED_LINEAR_REGIONS];
+    heed_linear_regions(checked, regions);
+    for (int i = HEED_LINEAR_BIAS; i < HEED_LINEAR_REGIONS; i++)
+        if (heed_region_check_apart(output, &regions[i]))
+            return HEED_INVALID_ARGUMENT;
+    return HEED_OK;
 }
 
 const struct heed_epilogue *heed_linear_epilogue(const struct heed_linear *r, struct heed_epilogue *epilogue) {
@@ -123,14 +111,12 @@ const struct heed_epilogue *heed_linear_epilogue(const struct heed_linear *r, st
 void heed_linear_regions(const struct heed_linear *r, struct heed_region regions[HEED_LINEAR_REGIONS]) {
     const int64_t outputs = r->weights.outputs, rows = outputs > 0 ? r->rows : 0; /* without any of them nothing is read */
     const struct heed_gemm product = heed_linear_product(r);
-    const struct heed_input *views[] = {&r->input, &r->gate, &r->residual};
-    const char *view_names[] = {"input", "gate", "residual"};
-    regions[HEED_LINEAR_OUTPUT] = region_of("output", r->output.data, r->output.type, rows, outputs, r->output.token_stride);
-    for (int i = 0; i < 3; i++)
-        regions[1 + i] = region_of(view_names[i], views[i]->data, views[i]->type, views[i]->data ? rows : 0,
-                                   i == 0 ? r->weights.inputs : outputs, views[i]->token_stride);
-    regions[4] = region_of_bias(r);
-    heed_gemm_b_regions(&product, &names, &regions[5]);
+    regions[HEED_LINEAR_OUTPUT] = heed_rows_output("output", &r->output, rows, outputs);
+    regions[HEED_LINEAR_INPUT] = heed_rows_optional_view("input", &r->input, rows, r->weights.inputs);
+    regions[HEED_LINEAR_GATE] = heed_rows_optional_view("gate", &r->gate, rows, outputs);
+    regions[HEED_LINEAR_RESIDUAL] = heed_rows_optional_view("residual", &r->residual, rows, outputs);
+    regions[HEED_LINEAR_BIAS] = region_of_bias(r);
+    heed_gemm_b_regions(&product, &names, &regions[HEED_LINEAR_WEIGHTS]);
     for (int i = 0; i < HEED_LINEAR_REGIONS; i++)
         if (heed_region_check(&regions[i]))
             regions[i].span = 0; /* not of what has been checked */

@@ -10,7 +10,15 @@ struct heed_gemm heed_linear_product(const struct heed_linear *linear);
 /* NULL: the product is all. */
 const struct heed_epilogue *heed_linear_epilogue(const struct heed_linear *linear, struct heed_epilogue *epilogue);
 
-enum { HEED_LINEAR_OUTPUT, HEED_LINEAR_REGIONS = 7 };
+enum {
+    HEED_LINEAR_OUTPUT,
+    HEED_LINEAR_INPUT,
+    HEED_LINEAR_GATE,
+    HEED_LINEAR_RESIDUAL,
+    HEED_LINEAR_BIAS,
+    HEED_LINEAR_WEIGHTS, /* and their scales */
+    HEED_LINEAR_REGIONS = HEED_LINEAR_WEIGHTS + 2
+};
 /* The memory of a layer that has been checked: the output, and what it reads; what there is none of is empty. */
 void heed_linear_regions(const struct heed_linear *checked, struct heed_region regions[HEED_LINEAR_REGIONS]);
 

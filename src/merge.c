@@ -37,18 +37,14 @@ float heed_log_sum_exp(float max, float sum) {
 
 static struct heed_region region_of(const char *name, const struct heed_merge *merge, int64_t width,
                                     const struct heed_input *view) {
-    return (struct heed_region){.name = name,
-                                .data = view->data,
-                                .type = view->type,
-                                .width = width,
-                                .count = {merge->batch, merge->num_heads, merge->query_tokens},
-                                .stride = {view->batch_stride, view->head_stride, view->token_stride},
-                                .stride_name = {".batch_stride", ".head_stride", ".token_stride"}};
+    struct heed_region region = heed_region_of_view(name, view, false, merge->batch, merge->num_heads, merge->query_tokens, width);
+    region.any_type = false;
+    return region;
 }
 
 static struct heed_region output_region_of(const char *name, const struct heed_merge *merge, int64_t width,
                                            const struct heed_output *view) {
-    const struct heed_input input = {view->data, view->batch_stride, view->head_stride, view->token_stride, view->type};
+    const struct heed_input input = view_of_output(view);
     return region_of(name, merge, view->data ? width : 0, &input);
 }
 
@@ -82,10 +78,7 @@ static enum heed_status check_part(const struct heed_merge *merge, int64_t index
 static enum heed_status check(const struct heed_merge *merge) {
     if (!merge)
         return heed_fail(HEED_INVALID_ARGUMENT, "merge is NULL");
-    const struct {
-        const char *name;
-        int64_t value, least, most;
-    } sizes[] = {
+    const struct heed_limit sizes[] = {
         {"batch", merge->batch, 0, INT64_MAX},
         {"num_heads", merge->num_heads, 0, INT64_MAX},
         {"query_tokens", merge->query_tokens, 0, INT64_MAX},
@@ -93,9 +86,8 @@ static enum heed_status check(const struct heed_merge *merge) {
         {"parts", merge->parts, 0, INT64_MAX},
         {"compute", (int)merge->compute, HEED_COMPUTE_F32, HEED_COMPUTE_I8},
     };
-    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (heed_check_range(sizes[i].name, sizes[i].value, sizes[i].least, sizes[i].most))
-            return HEED_INVALID_ARGUMENT;
+    if (heed_check_limits(sizes, sizeof sizes / sizeof *sizes))
+        return HEED_INVALID_ARGUMENT;
     if (merge->parts > 0 && !merge->part)
         return heed_fail(HEED_INVALID_ARGUMENT, "part is NULL, but parts is %" PRId64, merge->parts);
     struct heed_region outputs[] = {output_region_of("output", merge, merge->value_dim, &merge->output),

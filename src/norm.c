@@ -65,30 +65,18 @@ enum heed_status heed_norm_check(const struct heed_norm *request) {
     return check_apart(regions);
 }
 
-static struct heed_source source(const struct heed_input *view, int64_t row, int64_t head) {
-    struct heed_source source = heed_rows_source(view, row);
-    source.data = source.data ? type_at(view->type, source.data, head * view->head_stride) : NULL;
-    return source;
-}
-
-static struct heed_target target(const struct heed_output *view, int64_t row, int64_t head) {
-    struct heed_target target = heed_rows_target(view, row);
-    target.data = target.data ? type_at_output(view->type, target.data, head * view->head_stride) : NULL;
-    return target;
-}
-
 static void run_row(const struct heed_norm *request, bool centers, const struct heed_kernels *kernels, int64_t index) {
     const int64_t heads = heads_of(request), row = index / heads, head = index % heads;
     kernels->norm_row(&(struct heed_norm_row){
         .n = request->columns,
         .centers = centers,
         .epsilon = request->epsilon,
-        .input = source(&request->input, row, head),
-        .residual = source(&request->residual, row, head),
+        .input = heed_rows_source(&request->input, row, head * request->input.head_stride),
+        .residual = heed_rows_source(&request->residual, row, head * request->residual.head_stride),
         .gain = request->gain,
         .bias = request->bias,
-        .y = target(&request->output, row, head),
-        .sum = target(&request->sum, row, head),
+        .y = heed_rows_target(&request->output, row, head * request->output.head_stride),
+        .sum = heed_rows_target(&request->sum, row, head * request->sum.head_stride),
     });
 }
 

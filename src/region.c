@@ -17,6 +17,13 @@ enum heed_status heed_check_range(const char *name, int64_t value, int64_t least
     return HEED_OK;
 }
 
+enum heed_status heed_check_limits(const struct heed_limit *limits, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (heed_check_range(limits[i].name, limits[i].value, limits[i].least, limits[i].most))
+            return HEED_INVALID_ARGUMENT;
+    return HEED_OK;
+}
+
 struct heed_region heed_region_of_matrix(const char *name, const char *stride_name, const void *data, enum heed_type type,
                                          int64_t rows, int64_t columns, int64_t stride) {
     return (struct heed_region){.name = name,
@@ -27,6 +34,18 @@ struct heed_region heed_region_of_matrix(const char *name, const char *stride_na
                                 .count = {1, 1, rows},
                                 .stride = {0, 0, stride},
                                 .stride_name = {"", "", stride_name}};
+}
+
+struct heed_region heed_region_of_view(const char *name, const struct heed_input *view, bool packed, int64_t batch, int64_t heads,
+                                       int64_t tokens, int64_t width) {
+    return (struct heed_region){.name = name,
+                                .data = view->data,
+                                .type = view->type,
+                                .any_type = true,
+                                .width = width,
+                                .count = {packed ? 1 : batch, heads, tokens},
+                                .stride = {packed ? 0 : view->batch_stride, view->head_stride, view->token_stride},
+                                .stride_name = {".batch_stride", ".head_stride", ".token_stride"}};
 }
 
 static int64_t element_bytes(const struct heed_region *region) {

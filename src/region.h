@@ -3,9 +3,11 @@
 #define HEED_REGION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heed.h"
+#include "internal.h"
 
 enum { HEED_REGION_DIMS = 3 };
 
@@ -26,6 +28,13 @@ struct heed_region {
 /* A matrix of any type, rows `stride` elements apart. */
 struct heed_region heed_region_of_matrix(const char *name, const char *stride_name, const void *data, enum heed_type type,
                                          int64_t rows, int64_t columns, int64_t stride);
+/* [batch, heads, tokens, width] of any type; with packed sequences the batch is one. */
+struct heed_region heed_region_of_view(const char *name, const struct heed_input *view, bool packed, int64_t batch, int64_t heads,
+                                       int64_t tokens, int64_t width);
+/* An output as such a view. */
+INLINE struct heed_input view_of_output(const struct heed_output *output) {
+    return (struct heed_input){output->data, output->batch_stride, output->head_stride, output->token_stride, output->type};
+}
 /* The type one that may be, strides not negative, every element within the address space, data there and aligned; sets span. */
 enum heed_status heed_region_check(struct heed_region *region);
 /* No two rows of an output share an element: taken by ascending stride, each dimension steps over all of those before it. */
@@ -38,6 +47,12 @@ uintptr_t heed_region_end(const struct heed_region *region);
 
 /* value in [least, most], else a message "name is value, must be ..." */
 enum heed_status heed_check_range(const char *name, int64_t value, int64_t least, int64_t most);
+/* The same of several, the first of which that is wrong becomes the message. */
+struct heed_limit {
+    const char *name;
+    int64_t value, least, most;
+};
+enum heed_status heed_check_limits(const struct heed_limit *limits, size_t count);
 /* A type, which may be so or not; `which` says what it must be. */
 enum heed_status heed_check_type(const char *name, enum heed_type type, bool may_be, const char *which);
 /* HEED_F32, HEED_BF16 or HEED_F16 */

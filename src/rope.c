@@ -21,14 +21,7 @@ static struct heed_sequences sequences_in(const struct heed_rope *request) {
 }
 
 static struct heed_region region_of(const char *name, const struct heed_rope *request, const struct heed_input *view) {
-    return (struct heed_region){.name = name,
-                                .data = view->data,
-                                .type = view->type,
-                                .any_type = true,
-                                .width = request->head_dim,
-                                .count = {request->starts ? 1 : request->batch, request->num_heads, request->tokens},
-                                .stride = {request->starts ? 0 : view->batch_stride, view->head_stride, view->token_stride},
-                                .stride_name = {".batch_stride", ".head_stride", ".token_stride"}};
+    return heed_region_of_view(name, view, request->starts, request->batch, request->num_heads, request->tokens, request->head_dim);
 }
 
 static bool is_same(const struct heed_region *a, const struct heed_region *b) {
@@ -43,8 +36,7 @@ static bool is_empty(const struct heed_rope *request) {
 }
 
 static enum heed_status check_memory(const struct heed_rope *request) {
-    const struct heed_output *output = &request->output;
-    const struct heed_input written = {output->data, output->batch_stride, output->head_stride, output->token_stride, output->type};
+    const struct heed_input written = view_of_output(&request->output);
     const bool turns = !is_empty(request);
     struct heed_region regions[REGIONS] = {
         [OUTPUT] = region_of("output", request, &written),
@@ -84,7 +76,7 @@ enum heed_status heed_rope_check(const struct heed_rope *request) {
     if (check_sizes(request) || heed_rope_tables_check(&request->tables, &names, request->head_dim) || check_memory(request))
         return HEED_INVALID_ARGUMENT;
     const struct heed_sequences sequences = sequences_in(request);
-    if (heed_sequences_check_starts(&sequences))
+    if (heed_check_starts("starts", request->starts, request->batch, request->tokens))
         return HEED_INVALID_ARGUMENT;
     for (int64_t b = 0; !is_empty(request) && b < sequences_unlike(&sequences); b++)
         if (heed_rope_check_positions(&request->tables, &names, &sequences, b))

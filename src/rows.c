@@ -32,16 +32,16 @@ struct heed_region heed_rows_optional(const char *name, const float *data, int64
     return heed_rows_region(name, data, data ? rows : 0, columns, stride);
 }
 
-struct heed_source heed_rows_source(const struct heed_input *input, int64_t row) {
+struct heed_source heed_rows_source(const struct heed_input *input, int64_t row, int64_t column) {
     if (!input->data)
         return (struct heed_source){.data = NULL};
-    return (struct heed_source){type_at(input->type, input->data, row * input->token_stride), input->type};
+    return (struct heed_source){type_at(input->type, input->data, row * input->token_stride + column), input->type};
 }
 
-struct heed_target heed_rows_target(const struct heed_output *output, int64_t row) {
+struct heed_target heed_rows_target(const struct heed_output *output, int64_t row, int64_t column) {
     if (!output->data)
         return (struct heed_target){.data = NULL};
-    return (struct heed_target){type_at_output(output->type, output->data, row * output->token_stride), output->type};
+    return (struct heed_target){type_at_output(output->type, output->data, row * output->token_stride + column), output->type};
 }
 
 struct heed_region heed_rows_view(const char *name, const struct heed_input *view, int64_t rows, int64_t columns) {

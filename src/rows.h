@@ -20,9 +20,9 @@ struct heed_rows {
 /* Rows over workers.  The request has been checked, exec has not. */
 enum heed_status heed_rows_run(const struct heed_rows *rows, const struct heed_exec *exec);
 
-/* A row of a view of the request; nothing, of floats, where data is NULL. */
-struct heed_source heed_rows_source(const struct heed_input *input, int64_t row);
-struct heed_target heed_rows_target(const struct heed_output *output, int64_t row);
+/* A row of a view of the request, from element `column` on; nothing, of floats, where data is NULL. */
+struct heed_source heed_rows_source(const struct heed_input *input, int64_t row, int64_t column);
+struct heed_target heed_rows_target(const struct heed_output *output, int64_t row, int64_t column);
 
 /* A view of any type; nothing, if data is NULL and it is optional. */
 struct heed_region heed_rows_view(const char *name, const struct heed_input *view, int64_t rows, int64_t columns);

@@ -42,7 +42,7 @@ INLINE int64_t sequences_of(const struct heed_sequences *sequences, int64_t toke
 
 /* Of starts or positions; NULL: nothing. */
 struct heed_region heed_sequences_region(const char *name, const int64_t *integers, int64_t count);
-/* Starts that do not descend, up to the number of tokens. */
-enum heed_status heed_sequences_check_starts(const struct heed_sequences *sequences);
+/* Starts of so many sequences, unless NULL: they do not descend, and go up to the number of tokens. */
+enum heed_status heed_check_starts(const char *name, const int64_t *starts, int64_t batch, int64_t tokens);
 
 #endif

@@ -23,17 +23,13 @@ struct word_window {
     int turn, turns;
 };
 
-/* By address, since what follows the panel is mostly the next one: prefetching is no access. */
 INLINE void word_fetch(uintptr_t at, const int lines, enum heed_fetch_into into) {
     if (into == HEED_INTO_L2)
-        UNROLL for (int line = 0; line < lines; line++)
-            __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 2);
+        UNROLL for (int line = 0; line < lines; line++) fetch_line(at + (uintptr_t)(line * LINE_BYTES), false);
     else
-        UNROLL for (int line = 0; line < lines; line++)
-            __builtin_prefetch((const void *)(at + (uintptr_t)(line * LINE_BYTES)), 0, 3);
+        UNROLL for (int line = 0; line < lines; line++) fetch_line(at + (uintptr_t)(line * LINE_BYTES), true);
     if (into != HEED_INTO_L1)
-        UNROLL for (int line = 0; line < lines; line++)
-            __builtin_prefetch((const void *)(at + (uintptr_t)(THIN_WORD_BYTES + line * LINE_BYTES)), 0, 2);
+        UNROLL for (int line = 0; line < lines; line++) fetch_line(at + (uintptr_t)(THIN_WORD_BYTES + line * LINE_BYTES), false);
 }
 
 /* Rows from `from` on, columns from j on. */

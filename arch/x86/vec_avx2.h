@@ -146,11 +146,10 @@ INLINE vf v_widen_f16(vh x) { return _mm256_cvtph_ps(x); }
 INLINE vh v_round_f16(vf x) { return _mm256_cvtps_ph(v_one_nan(x), _MM_FROUND_TO_NEAREST_INT); }
 
 INLINE vf v_load_i8(const int8_t *p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p))); }
-INLINE __m256i avx2_bytes(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
+INLINE vi v_load_bytes(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
 INLINE vf avx2_less_8(__m256i x) { return _mm256_cvtepi32_ps(_mm256_sub_epi32(x, _mm256_set1_epi32(8))); }
-INLINE vf v_load_low4(const uint8_t *p) { return avx2_less_8(_mm256_and_si256(avx2_bytes(p), _mm256_set1_epi32(15))); }
-INLINE vf v_load_high4(const uint8_t *p) { return avx2_less_8(_mm256_srli_epi32(avx2_bytes(p), 4)); }
-INLINE vi v_load_bytes(const uint8_t *p) { return avx2_bytes(p); }
+INLINE vf v_load_low4(const uint8_t *p) { return avx2_less_8(_mm256_and_si256(v_load_bytes(p), _mm256_set1_epi32(15))); }
+INLINE vf v_load_high4(const uint8_t *p) { return avx2_less_8(_mm256_srli_epi32(v_load_bytes(p), 4)); }
 INLINE vi v_load_int(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 INLINE vi v_bits(vf x) { return _mm256_castps_si256(x); }
 INLINE vf v_of_bits(vi x) { return _mm256_castsi256_ps(x); }

@@ -165,10 +165,9 @@ INLINE vf v_load_i8_n(const int8_t *p, int64_t n) {
 INLINE vf avx512_less_8(__m512i x) {
     return _mm512_permutexvar_ps(x, _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
 }
-INLINE __m512i avx512_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
-INLINE vf v_load_low4(const uint8_t *p) { return avx512_less_8(avx512_bytes(p)); }
-INLINE vf v_load_high4(const uint8_t *p) { return avx512_less_8(_mm512_srli_epi32(avx512_bytes(p), 4)); }
-INLINE vi v_load_bytes(const uint8_t *p) { return avx512_bytes(p); }
+INLINE vi v_load_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
+INLINE vf v_load_low4(const uint8_t *p) { return avx512_less_8(v_load_bytes(p)); }
+INLINE vf v_load_high4(const uint8_t *p) { return avx512_less_8(_mm512_srli_epi32(v_load_bytes(p), 4)); }
 INLINE vi v_load_int(const uint8_t *p) { return _mm512_loadu_si512(p); }
 INLINE vi v_bits(vf x) { return _mm512_castps_si512(x); }
 INLINE vf v_of_bits(vi x) { return _mm512_castsi512_ps(x); }

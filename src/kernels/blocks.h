@@ -88,16 +88,8 @@ INLINE void unpack_blocks_of(const enum heed_type type, const char *packed, int6
 static void unpack_blocks(const void *packed, enum heed_type type, int64_t k, float *panel) {
     if (type_is_k(type))
         unpack_k_blocks(packed, type, k, panel);
-    else if (type == HEED_Q8_0)
-        unpack_blocks_of(HEED_Q8_0, packed, k, panel);
-    else if (type == HEED_Q4_0)
-        unpack_blocks_of(HEED_Q4_0, packed, k, panel);
-    else if (type == HEED_Q5_0)
-        unpack_blocks_of(HEED_Q5_0, packed, k, panel);
-    else if (type == HEED_IQ4_NL)
-        unpack_blocks_of(HEED_IQ4_NL, packed, k, panel);
-    else if (type == HEED_MXFP4)
-        unpack_blocks_of(HEED_MXFP4, packed, k, panel);
+    else if (type_has_blocks(type))
+        WITH_BLOCK_TYPE(type, unpack_blocks_of(TYPE, packed, k, panel));
     else
         unpack_blocks_of(HEED_I8, packed, k, panel);
 }

@@ -30,7 +30,7 @@ INLINE float dot_hide(const bool scaled, float *s, int begin, int end, const flo
 
 /* Weights of the keys begin ... end - 1, and of those that share a dot with them, which are 0; their sum. */
 INLINE float dot_weigh_row(const bool scaled, float *s, int begin, int end, float max, const float *scales) {
-    const vf base = v_set1(max == -INFINITY ? 0.0f : max);
+    const vf base = v_set1(exp_base(max));
     vf sum[SUM_VECTORS];
     sum16_zero(sum);
     NO_UNROLL for (int j = begin / HEED_DOT * HEED_DOT; j < end; j += HEED_DOT) {

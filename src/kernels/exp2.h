@@ -40,6 +40,10 @@ INLINE vf v_exp2_flush(vf x) {
     return v_exp2_scale_flush(exp2_fraction(exp2_coefficients, f), power, x);
 }
 
+/* What scores are counted from, given their maximum: where all are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN.
+ */
+INLINE float exp_base(float max) { return max == -INFINITY ? 0.0f : max; }
+
 /* Either of them where few registers are free: coefficients come from memory every time. */
 INLINE vf v_exp2_lean(const bool flush, vf x) {
     const float *coefficients = exp2_coefficients;

@@ -30,8 +30,7 @@ struct exp_beside {
 };
 
 INLINE void exp_beside_open(const struct exp_beside *beside, struct exp_place *place) {
-    const float max = beside->block->chunk_max[place->row];
-    place->base = max == -INFINITY ? 0.0f : max;
+    place->base = exp_base(beside->block->chunk_max[place->row]);
     place->s = beside->block->s + place->row * HEED_CHUNK;
     place->at = beside->begin;
     exp_fetch(beside->block, place->row);

@@ -61,8 +61,7 @@ INLINE void exp_rows_before(const struct heed_exp_rows *block, int end) {
         const int begin = block->begins[i] & -HEED_SUM_LANES; /* the lanes of the sum start where those of the chunk do */
         /* An empty range may end within 16 scores that nobody has written. */
         const int n = block->begins[i] < block->ends[i] ? block->ends[i] - begin : 0;
-        /* Where all scores are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
-        const float base = max == -INFINITY ? 0.0f : max;
+        const float base = exp_base(max);
         float *s = block->s + i * HEED_CHUNK + begin;
         block->chunk_sum[i] = block->scales  ? exp_row_scaled_pairs(block->scales + begin, s, n, base)
                               : block->pairs ? exp_row_pairs(s, n, base)

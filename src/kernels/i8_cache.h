@@ -57,12 +57,7 @@ struct i8_cache_stretch {
 INLINE void i8_cache_fetch(const int half, const bool into_l1, int64_t ldb, uintptr_t *rows) {
     if (!*rows)
         return;
-    UNROLL for (int u = 2 * half; u < 2 * half + 2; u++) {
-        if (into_l1)
-            __builtin_prefetch((const void *)(*rows + (uintptr_t)(u * ldb)), 0, 3);
-        else
-            __builtin_prefetch((const void *)(*rows + (uintptr_t)(u * ldb)), 0, 2);
-    }
+    UNROLL for (int u = 2 * half; u < 2 * half + 2; u++) fetch_line(*rows + (uintptr_t)(u * ldb), into_l1);
     *rows += (uintptr_t)(WORD_BYTES * ldb);
 }
 

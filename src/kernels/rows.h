@@ -37,8 +37,10 @@ INLINE void add_scaled_k(const enum heed_type type, const char *x, int64_t n, fl
 static void add_scaled(const void *x, enum heed_type type, int64_t n, float factor, float *y) {
     if (type_is_k(type))
         WITH_K_TYPE(type, add_scaled_k(TYPE, x, n, factor, y));
+    else if (type_has_blocks(type))
+        WITH_BLOCK_TYPE(type, add_scaled_of(TYPE, x, n, factor, y));
     else
-        WITH_ANY_TYPE(type, add_scaled_of(TYPE, x, n, factor, y));
+        WITH_STORED_TYPE(type, add_scaled_of(TYPE, x, n, factor, y));
 }
 
 static void fill(float *y, int64_t n, float value) { EACH_VECTOR(i, n, v_store_n(y + i, v_set1(value), LEFT)); }

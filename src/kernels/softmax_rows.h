@@ -46,9 +46,8 @@ INLINE float softmax_max(const float *x, int64_t n, float factor) {
     return factor < 0.0f ? softmax_max_of(x, n, true) : softmax_max_of(x, n, false);
 }
 
-/* Where all inputs are -inf, -inf - 0 gives weights of 0; -inf - -inf would give NaN. */
 INLINE struct softmax_scale softmax_scale_of(float max, float factor) {
-    const float base = max == -INFINITY ? 0.0f : max;
+    const float base = exp_base(max);
     return (struct softmax_scale){v_set1(factor < 0.0f ? -base : base), v_set1(factor)};
 }
 

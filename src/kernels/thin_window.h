@@ -62,15 +62,9 @@ INLINE struct thin_ahead thin_ahead_of_tile(struct thin_ahead ahead, const int b
 }
 
 INLINE void thin_fetch_lines(const bool twice, const bool into_l2, const int bytes, uintptr_t at, uintptr_t further) {
-    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) {
-        if (into_l2)
-            __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 2);
-        else
-            __builtin_prefetch((const void *)(at + (uintptr_t)line), 0, 3);
-    }
+    UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) fetch_line(at + (uintptr_t)line, !into_l2);
     if (twice || (VF_LANES == HEED_LINE && further > 0))
-        UNROLL for (int line = 0; line < bytes; line += LINE_BYTES)
-            __builtin_prefetch((const void *)(at + further + (uintptr_t)line), 0, 2);
+        UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) fetch_line(at + further + (uintptr_t)line, false);
 }
 
 /* Steps of a turn of the loop; where vectors are narrow, as many as make three of them whole lines to fetch, of any type.  What a

@@ -35,8 +35,8 @@ enum { LINE_BYTES = HEED_LINE * (int)sizeof(float) };
         }                                                                                                                          \
     } while (0)
 
-/* The same for kernels that take blocks too. */
-#define WITH_ANY_TYPE(type, statement)                                                                                             \
+/* Of blocks of 32. */
+#define WITH_BLOCK_TYPE(type, statement)                                                                                           \
     do {                                                                                                                           \
         if ((type) == HEED_Q8_0) {                                                                                                 \
             const enum heed_type TYPE = HEED_Q8_0;                                                                                 \
@@ -50,11 +50,9 @@ enum { LINE_BYTES = HEED_LINE * (int)sizeof(float) };
         } else if ((type) == HEED_IQ4_NL) {                                                                                        \
             const enum heed_type TYPE = HEED_IQ4_NL;                                                                               \
             statement;                                                                                                             \
-        } else if ((type) == HEED_MXFP4) {                                                                                         \
+        } else {                                                                                                                   \
             const enum heed_type TYPE = HEED_MXFP4;                                                                                \
             statement;                                                                                                             \
-        } else {                                                                                                                   \
-            WITH_STORED_TYPE(type, statement);                                                                                     \
         }                                                                                                                          \
     } while (0)
 
