@@ -151,6 +151,8 @@ HEED_API enum heed_status heed_attention_run(const struct heed_plan *plan, const
     const struct heed_kernels *kernels;
     if (!plan)
         return heed_fail(HEED_INVALID_ARGUMENT, "plan is NULL");
+    if (!plan->isa)
+        return heed_fail(HEED_INVALID_ARGUMENT, "plan.isa is NULL: it is not one that heed_attention_plan made");
     const struct heed_attention *request = attention ? attention : &plan->attention;
     const bool small = heed_attention_is_small(request, &plan->exec);
     enum heed_status status = small ? heed_exec_kernels(&plan->exec, &kernels) : check(request, &plan->exec, &kernels);

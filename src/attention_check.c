@@ -117,6 +117,9 @@ static enum heed_status check_pages(const struct heed_attention *request, int64_
     const int64_t kept = s.keys + request->key_position - kv_capacity(request->cache);
     if (first.begin >= last.end)
         return HEED_OK;
+    if (request->cache->pages_per_sequence == 0)
+        return heed_fail(HEED_INVALID_ARGUMENT, "cache.pages_per_sequence is 0, but sequence %" PRId64 " has %" PRId64 " keys",
+                         batch, s.keys);
     if (request->key_position + first.begin < kept)
         return heed_fail(HEED_INVALID_ARGUMENT,
                          "cache has room for %" PRId64 " tokens of a sequence, so of sequence %" PRId64

@@ -2,6 +2,7 @@
  * product with the output weights, as one call on one workspace.  All of its steps are checked before the first one runs. */
 #include <stddef.h>
 
+#include "attention.h"
 #include "attention_memory.h"
 #include "dispatch.h"
 #include "error.h"
@@ -195,6 +196,15 @@ static enum heed_status check_starts(const struct heed_attention *a) {
     return HEED_OK;
 }
 
+/* What goes by positions stands where the new keys are. */
+static enum heed_status check_offset(const struct heed_attention *a, int64_t b, int64_t position) {
+    const int64_t offset = heed_attention_sequence(a, b).offset + a->key_position;
+    if (offset == position || !(a->causal || a->window.on || a->alibi_slopes || a->relative.table))
+        return HEED_OK;
+    return heed_fail(HEED_INVALID_ARGUMENT, "alignment has sequence %lld begin at position %lld, but positions say %lld",
+                     (long long)b, (long long)offset, (long long)position);
+}
+
 /* Positions have been checked.  Packed sequences are not padded, so lengths count all of their tokens. */
 static enum heed_status check_key_tokens(const struct heed_attention *a, const int64_t *positions) {
     const struct heed_sequences sequences = {a->batch, a->query_tokens, a->query_starts, positions};
@@ -206,6 +216,8 @@ static enum heed_status check_key_tokens(const struct heed_attention *a, const i
             return heed_fail(HEED_INVALID_ARGUMENT, "%s is %lld, but sequence %lld has %lld tokens with the new ones",
                              short_length ? "key_lengths" : "key_tokens",
                              (long long)(short_length ? a->key_lengths[b] : a->key_tokens), (long long)b, (long long)tokens);
+        if (queries > 0 && check_offset(a, b, tokens - queries))
+            return HEED_INVALID_ARGUMENT;
     }
     return HEED_OK;
 }

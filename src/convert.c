@@ -30,7 +30,7 @@ static enum heed_status check_types(const struct heed_convert *r) {
     if (heed_check_type("input.type", input, type_is_known(input) && input != HEED_I8,
                         "HEED_F32, HEED_BF16, HEED_F16 or one with blocks") ||
         heed_check_type("output.type", output, (unsigned)output <= HEED_Q4_0 || output == HEED_Q5_0,
-                        "one of enum heed_type up to HEED_Q4_0, or HEED_Q5_0"))
+                        "HEED_F32, HEED_BF16, HEED_F16, HEED_I8, HEED_Q8_0, HEED_Q4_0 or HEED_Q5_0"))
         return HEED_INVALID_ARGUMENT;
     if (r->output.type != HEED_I8 && r->scales)
         return heed_fail(HEED_INVALID_ARGUMENT, "scales is %p, must be NULL with output.type %s, which is not i8",

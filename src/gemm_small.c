@@ -87,7 +87,8 @@ INLINE bool has_legal_memory(const struct heed_gemm *r, enum heed_type a_type, e
 
 /* What heed_exec_check looks at, and cancellation, which a small call would not ask for. */
 static bool is_plain(const struct heed_exec *exec) {
-    return !exec || (!exec->cancelled && !exec->run && (unsigned)exec->threads <= HEED_MAX_WORKERS);
+    return !exec ||
+           (!exec->cancelled && !exec->run && !exec->num_threads && !exec->pool && (unsigned)exec->threads <= HEED_MAX_WORKERS);
 }
 
 bool heed_gemm_is_small(const struct heed_gemm *request, const struct heed_exec *exec) {

@@ -44,7 +44,9 @@ HEED_API enum heed_status heed_pack_weights(const struct heed_weights *weights, 
     if (!weights)
         return heed_fail(HEED_INVALID_ARGUMENT, "weights is NULL");
     const struct heed_gemm product = product_with(weights);
-    const enum heed_status status = heed_gemm_check_pack(&product, &names, packed);
+    struct heed_gemm_names own = names;
+    own.packed_b = "packed"; /* the argument, not the field */
+    const enum heed_status status = heed_gemm_check_pack(&product, &own, packed);
     return status ? status : heed_gemm_pack(&product, packed, exec);
 }
 

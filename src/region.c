@@ -115,7 +115,10 @@ enum heed_status heed_region_check(struct heed_region *region) {
                          region->name, region->count[0], region->count[1], region->count[2], region->width, region->stride[0],
                          region->stride[1], region->stride[2]);
     if (!region->data)
-        return heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL, but has %" PRId64 " elements", region->name, span);
+        return region->element_bytes
+                   ? heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL, but has %" PRId64 " bytes", region->name,
+                               span * element_bytes(region))
+                   : heed_fail(HEED_INVALID_ARGUMENT, "%s is NULL, but has %" PRId64 " elements", region->name, span);
     if ((uintptr_t)region->data % (uintptr_t)element_bytes(region))
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %p, not aligned to its elements of %d bytes", region->name, region->data,
                          (int)element_bytes(region));

@@ -21,9 +21,11 @@ enum heed_status heed_rope_check_positions(const struct heed_rope_tables *tables
                                            const struct heed_sequences *sequences, int64_t b) {
     const int64_t tokens = sequences_begin(sequences, b + 1) - sequences_begin(sequences, b),
                   from = sequences_position(sequences, b);
-    if (from < 0 || from > INT64_MAX - tokens)
-        return heed_fail(HEED_INVALID_ARGUMENT, "positions[%" PRId64 "] is %" PRId64 ", must be at least 0 and at most %" PRId64, b,
-                         from, INT64_MAX - tokens);
+    if (from < 0)
+        return heed_fail(HEED_INVALID_ARGUMENT, "positions[%" PRId64 "] is %" PRId64 ", must be at least 0", b, from);
+    if (from > INT64_MAX - tokens)
+        return heed_fail(HEED_INVALID_ARGUMENT, "positions[%" PRId64 "] is %" PRId64 ", must be at most %" PRId64, b, from,
+                         INT64_MAX - tokens);
     if (tokens > 0 && tables->pairs > 0 && from + tokens > tables->positions)
         return heed_fail(HEED_INVALID_ARGUMENT, "%s is %" PRId64 ", must be at least %" PRId64 " for sequence %" PRId64,
                          names->positions, tables->positions, from + tokens, b);

@@ -43,6 +43,8 @@ enum heed_status heed_exec_check(const struct heed_exec *exec) {
         return HEED_OK;
     if (exec->run && !exec->num_threads)
         return heed_fail(HEED_INVALID_ARGUMENT, "exec.num_threads is NULL, but exec.run is set");
+    if (!exec->run && (exec->num_threads || exec->pool))
+        return heed_fail(HEED_INVALID_ARGUMENT, "exec.run is NULL, but exec.%s is set", exec->num_threads ? "num_threads" : "pool");
     return heed_check_range("exec.threads", exec->threads, 0, HEED_MAX_WORKERS);
 }
 

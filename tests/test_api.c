@@ -236,6 +236,8 @@ START_TEST(test_api_exec) {
         {{.threads = -1}, HEED_INVALID_ARGUMENT, "exec.threads", "-1"},
         {{.threads = 1025}, HEED_INVALID_ARGUMENT, "exec.threads", "1025"},
         {{.run = run_nothing}, HEED_INVALID_ARGUMENT, "exec.num_threads", "NULL"},
+        {{.num_threads = two}, HEED_INVALID_ARGUMENT, "exec.run", "NULL"},
+        {{.pool = memory}, HEED_INVALID_ARGUMENT, "exec.run", "exec.pool"},
         {{.isa = "sse2"}, HEED_UNSUPPORTED_ISA, "exec.isa", "sse2"},
         {{.isa = "%s%n"}, HEED_UNSUPPORTED_ISA, "exec.isa", "%s%n"},
     };
@@ -245,7 +247,7 @@ START_TEST(test_api_exec) {
         must_refuse(heed_gemm_pack_b(&gemm, memory + 200, &bad[i].exec), bad[i].status, bad[i].field, bad[i].value, "gemm_pack_b");
         must_refuse(heed_softmax(&softmax, &bad[i].exec), bad[i].status, bad[i].field, bad[i].value, "softmax");
     }
-    ck_assert_int_eq(heed_gemm(&gemm, &(struct heed_exec){.threads = 1024, .num_threads = two}), HEED_OK);
+    ck_assert_int_eq(heed_gemm(&gemm, &(struct heed_exec){.threads = 1024}), HEED_OK);
     ck_assert_int_eq(heed_gemm(&gemm, &(struct heed_exec){.num_threads = two, .run = run_nothing}), HEED_OK);
 }
 END_TEST

@@ -34,7 +34,7 @@ START_TEST(test_api_cache_fields) {
     REFUSED_CACHE((cache.page_table = NULL, cache.num_pages = 1), "cache.num_pages", "1");
     REFUSED_CACHE((cache.page_table = NULL, cache.pages_per_sequence = 2), "cache.num_pages", "2");
     REFUSED_CACHE(cache.pages_per_sequence = -1, "cache.pages_per_sequence", "-1");
-    REFUSED_CACHE(cache.pages_per_sequence = 0, "cache", "position 0");
+    REFUSED_CACHE(cache.pages_per_sequence = 0, "cache.pages_per_sequence", "is 0");
     REFUSED_CACHE(cache.pages_per_sequence = INT64_MAX, "cache.pages_per_sequence", "9223372036854775807");
     REFUSED_CACHE(cache.table_stride = -1, "cache.table_stride", "-1");
     REFUSED_CACHE(cache.table_stride = INT64_MAX, "cache.page_table", "9223372036854775807");

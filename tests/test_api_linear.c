@@ -105,8 +105,8 @@ START_TEST(test_api_pack_weights) {
     ck_assert_int_eq(heed_packed_bytes(NULL), -1);
     ck_assert_int_eq(heed_packed_bytes(&w), 64 * 4 * 4);
     must_refuse(heed_pack_weights(NULL, memory, NULL), HEED_INVALID_ARGUMENT, "weights", "NULL", "pack of NULL");
-    must_refuse(heed_pack_weights(&w, NULL, NULL), HEED_INVALID_ARGUMENT, "weights.packed", "NULL", "pack to NULL");
-    must_refuse(heed_pack_weights(&w, memory, NULL), HEED_INVALID_ARGUMENT, "weights.packed", "overlap", "pack onto itself");
+    must_refuse(heed_pack_weights(&w, NULL, NULL), HEED_INVALID_ARGUMENT, "packed", "NULL", "pack to NULL");
+    must_refuse(heed_pack_weights(&w, memory, NULL), HEED_INVALID_ARGUMENT, "packed", "overlap", "pack onto itself");
     w.inputs = -1;
     ck_assert_int_eq(heed_packed_bytes(&w), -1);
     must_refuse(heed_pack_weights(&w, memory + 100, NULL), HEED_INVALID_ARGUMENT, "weights.inputs", "-1", "pack of -1 inputs");
@@ -160,6 +160,7 @@ static struct heed_attention_layer cached_attention_layer(void) {
     r.attention.key_tokens = 3;
     return r;
 }
+static const int64_t seconds[] = {1, 1};
 #define legal_cached_layer cached_attention_layer
 #define heed_cached_layer  heed_attention_layer
 
@@ -204,6 +205,9 @@ START_TEST(test_api_attention_layer_refuses) {
     REFUSED(attention_layer, r.attention.mask.data = (const uint8_t *)(memory + 221), "output", "mask");
     REFUSED(attention_layer, r.attention.alibi_slopes = memory + 250, "output", "alibi_slopes");
     REFUSED(cached_layer, r.attention.key_tokens = 2, "attention: key_tokens", "2");
+    REFUSED(cached_layer, (r.attention.causal = true, r.positions = seconds, r.attention.key_tokens = 4), "attention: alignment", "positions say 1");
+    REFUSED(cached_layer, (r.attention.causal = true, r.attention.alignment = HEED_ALIGN_BOTTOM_RIGHT, r.attention.key_tokens = 4),
+            "attention: alignment", "position 1");
     REFUSED(cached_layer, cache.num_kv_heads = 2, "attention: cache.num_kv_heads", "2");
     REFUSED(cached_layer, r.input.data = cache.data, "cache", "input");
     REFUSED(cached_layer, r.output.data = cache.data, "cache", "output");
@@ -219,6 +223,9 @@ START_TEST(test_api_attention_layer_accepts) {
     ACCEPTED(attention_layer, (r.attention.batch = 0, r.output.data = NULL, r.input.data = NULL));
     ACCEPTED(attention_layer, r.attention.query_tokens = 0);
     ACCEPTED(cached_layer, (void)0);
+    ACCEPTED(cached_layer, r.attention.key_tokens = 4);
+    ACCEPTED(cached_layer, (r.attention.causal = true, r.attention.key_tokens = 4, r.positions = seconds,
+                            r.attention.alignment = HEED_ALIGN_BOTTOM_RIGHT));
 }
 END_TEST
 

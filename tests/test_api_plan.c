@@ -64,7 +64,7 @@ START_TEST(test_api_run_refusals) {
     unsigned char *workspace = new_workspace(&plan);
     ck_assert_int_gt(plan.workspace_bytes, 0);
     must_refuse(heed_attention_run(NULL, NULL, workspace), HEED_INVALID_ARGUMENT, "plan", "NULL", "run of nothing");
-    must_refuse(heed_attention_run(&(struct heed_plan){0}, NULL, workspace), HEED_INVALID_ARGUMENT, "head_dim", "0",
+    must_refuse(heed_attention_run(&(struct heed_plan){0}, NULL, workspace), HEED_INVALID_ARGUMENT, "plan.isa", "NULL",
                 "run of a plan of zeros");
     must_refuse(heed_attention_run(&plan, NULL, NULL), HEED_INVALID_ARGUMENT, "workspace", "NULL", "run without workspace");
     must_refuse(heed_attention_run(&plan, NULL, workspace + 4), HEED_INVALID_ARGUMENT, "workspace", "align",

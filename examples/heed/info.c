@@ -72,7 +72,7 @@ int tool_info(int argc, char **argv) {
     printf("threads        %d (%s)\n", info.threads,
            info.openmp ? "OpenMP; OMP_NUM_THREADS changes it" : "built without OpenMP: threads come from the caller's pool");
     printf("chosen         %s%s%s%s\n", terminal_bold(), info.isa ? info.isa : "none", terminal_reset(),
-           wish && *wish ? ", by HEED_ISA in the environment" : ", the best that this CPU has");
+           wish && *wish ? ", by HEED_ISA in the environment" : ", the best of this build that this CPU has");
     print_isas(&info);
     return status == HEED_OK ? TOOL_OK : tool_fail("%s", heed_error_message());
 }
