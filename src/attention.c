@@ -125,6 +125,7 @@ HEED_API enum heed_status heed_attention_plan(const struct heed_attention *atten
     if (exec)
         plan->exec = *exec;
     plan->exec.isa = kernels->name;
+    plan->exec.threads = heed_schedule_threads(exec); /* for so many is the workspace, whatever is on offer when it runs */
     plan->workspace_bytes = floats * (int64_t)sizeof(float);
     for (int i = 0; i < made.count; i++) {
         plan->tasks += made.plan[i].tasks + heed_attention_mass_tasks(&made.plan[i]);

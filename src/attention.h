@@ -57,7 +57,7 @@ INLINE struct attention_range heed_attention_range(const struct heed_attention *
 /* Where each array of the workspace begins, in floats; all aligned to 64 bytes. */
 struct attention_layout {
     /* shared by all workers, before theirs: */
-    int64_t state_output, state_max, state_sum; /* [heads][chunks][block_rows][output_ld], [heads][chunks][round16(block_rows)] */
+    int64_t state_output, state_max, state_sum; /* [heads][reach][block_rows][output_ld], [heads][reach][round16(block_rows)] */
     int64_t splits_left;                        /* [heads], atomic int: splits of a key/value head that are not done */
     int64_t row_max_sum;                        /* [query rows][2]: final max and sum, for the mass */
     int64_t relative_step;                      /* [buckets], int: the first distance of each bucket of one direction */
@@ -126,6 +126,7 @@ struct attention_plan {
     int64_t heads;      /* key/value heads of the whole batch */
     int64_t columns;    /* keys in a row of weights: those of the longest sequence */
     int64_t chunks;     /* most chunks of a sequence */
+    int64_t reach;      /* and of them that its queries see, by window */
     int64_t block_rows; /* of one task */
     int64_t blocks;     /* of the longest sequence of one key/value head */
     bool has_states;    /* there is memory for those of all chunks, which splits leave */

@@ -239,13 +239,13 @@ static enum heed_status check_steps_apart(const struct steps *steps, const struc
 }
 
 /* Appending writes before all inputs have been read. */
-static enum heed_status check_cache_apart(const struct heed_attention_layer *layer, const struct layout *layout,
-                                          const struct steps *steps) {
-    const int64_t rows = layout->rows, outputs = layer->out.outputs;
-    struct heed_region cache[HEED_KV_REGIONS], views[] = {heed_rows_optional_view("input", &layer->input, rows, layer->qkv.inputs),
-                                                          heed_rows_optional_view("residual", &layer->residual, rows, outputs),
-                                                          heed_rows_output("output", &layer->output, rows, outputs)};
-    if (heed_kv_cache_check(layer->attention.cache, layer->attention.batch, cache))
+static enum heed_status check_cache_apart(const struct steps *steps) {
+    const struct heed_linear *qkv = &steps->qkv, *out = &steps->out;
+    const int64_t rows = out->rows, outputs = out->weights.outputs;
+    struct heed_region cache[HEED_KV_REGIONS], views[] = {heed_rows_optional_view("input", &qkv->input, rows, qkv->weights.inputs),
+                                                          heed_rows_optional_view("residual", &out->residual, rows, outputs),
+                                                          heed_rows_output("output", &out->output, rows, outputs)};
+    if (heed_kv_cache_check(steps->append.cache, steps->append.batch, cache))
         return HEED_INVALID_ARGUMENT;
     if (check_regions_apart(&cache[HEED_KV_DATA], views, 3))
         return HEED_INVALID_ARGUMENT;
@@ -308,7 +308,7 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
     const int64_t out = heed_linear_workspace_bytes(&steps->out, exec);
     if (out < 0)
         return heed_fail_in("out"), -1;
-    if (check_output_apart(steps))
+    if (check_output_apart(steps) || (steps->append.cache && check_cache_apart(steps)))
         return -1;
     return max_i64(max_i64(projecting, out), plan.workspace_bytes);
 }
@@ -323,14 +323,21 @@ static enum heed_status check(const struct heed_attention_layer *layer, const st
     return lay_out(layer, layout) ? HEED_INVALID_ARGUMENT : heed_kernels_for(exec, &kernels);
 }
 
+/* Floats of workspace: for the rows, and behind them for the step that needs most.  -1 if a step is not legal. */
+static int64_t floats_of(const struct heed_attention_layer *layer, const struct layout *layout, const struct heed_exec *exec) {
+    struct steps steps;
+    make_steps(layer, layout, nowhere(), &steps);
+    const int64_t bytes = check_steps(&steps, exec);
+    return bytes < 0 ? -1 : workspace_round(layout->floats) + bytes / (int64_t)sizeof(float);
+}
+
 HEED_API int64_t heed_attention_layer_workspace_bytes(const struct heed_attention_layer *layer, const struct heed_exec *exec) {
     struct layout layout;
-    struct steps steps;
     if (check(layer, exec, &layout))
         return -1;
-    make_steps(layer, &layout, nowhere(), &steps);
-    const int64_t bytes = check_steps(&steps, exec);
-    return bytes < 0 ? -1 : workspace_bytes(layout.floats) + bytes;
+    const struct heed_exec once = heed_exec_once(exec);
+    const int64_t floats = floats_of(layer, &layout, &once);
+    return floats < 0 || workspace_check_floats(floats) ? -1 : workspace_bytes(floats);
 }
 
 static enum heed_status run_steps(const struct steps *steps, const struct heed_exec *exec) {
@@ -350,36 +357,27 @@ static enum heed_status run_steps(const struct steps *steps, const struct heed_e
     return status ? status : heed_linear(&steps->out, exec);
 }
 
-/* What the caller's workspace has after these bytes. */
-static enum heed_status take_rest(struct heed_exec *exec, int64_t used, int64_t needed) {
-    if (!exec->workspace)
-        return HEED_OK;
-    const enum heed_status status = workspace_check("exec.workspace", exec->workspace, exec->workspace_bytes, used + needed);
-    exec->workspace = (char *)exec->workspace + used;
-    exec->workspace_bytes -= used;
-    return status;
-}
-
-static enum heed_status run_in(const struct heed_attention_layer *layer, const struct layout *layout, struct heed_exec exec,
-                               float *rows) {
-    struct steps steps;
-    make_steps(layer, layout, rows, &steps);
-    const int64_t needed = check_steps(&steps, &exec);
-    if (needed < 0 || (layer->attention.cache && check_cache_apart(layer, layout, &steps)))
-        return HEED_INVALID_ARGUMENT;
-    const enum heed_status status = take_rest(&exec, workspace_bytes(layout->floats), needed);
-    return status ? status : run_steps(&steps, &exec);
-}
-
+/* On one workspace, so that there is memory for all steps before the first one writes to the cache. */
 HEED_API enum heed_status heed_attention_layer(const struct heed_attention_layer *layer, const struct heed_exec *exec) {
     struct layout layout;
+    struct steps steps;
     struct heed_workspace workspace;
     enum heed_status status = check(layer, exec, &layout);
-    if (status == HEED_OK)
-        status = workspace_open(&workspace, exec, layout.floats);
     if (status)
         return status;
-    status = run_in(layer, &layout, exec ? *exec : (struct heed_exec){0}, workspace.data);
+    struct heed_exec once = heed_exec_once(exec);
+    const int64_t floats = floats_of(layer, &layout, &once), rows = workspace_round(layout.floats);
+    if (floats < 0)
+        return HEED_INVALID_ARGUMENT;
+    if (workspace_check_floats(floats))
+        return HEED_OUT_OF_MEMORY;
+    status = workspace_open(&workspace, exec, floats);
+    if (status)
+        return status;
+    once.workspace = workspace.data + rows;
+    once.workspace_bytes = (floats - rows) * (int64_t)sizeof(float);
+    make_steps(layer, &layout, workspace.data, &steps);
+    status = run_steps(&steps, &once);
     workspace_close(&workspace);
     return status;
 }

@@ -13,7 +13,7 @@ static int64_t take(int64_t *floats, int64_t count) {
 static void lay_out_shared(struct attention_plan *plan) {
     struct attention_layout *layout = &plan->layout;
     const struct heed_attention *request = plan->request;
-    const int64_t states = plan->has_states ? workspace_product(plan->heads, plan->chunks) : 0,
+    const int64_t states = plan->has_states ? workspace_product(plan->heads, plan->reach) : 0,
                   sequences = request->query_starts ? 1 : request->batch;
     const int64_t query_rows =
         request->mass.data ? workspace_product(sequences, workspace_product(request->num_heads, request->query_tokens)) : 0;

@@ -51,7 +51,7 @@ static void plan_scores(struct attention_plan *plan) {
     plan->has_terms = request->softcap != 0.0f || request->bias.data || request->alibi_slopes || request->relative.table != NULL;
     plan->has_passes = plan->has_terms || request->mask.data || request->tree.words || request->scores.data ||
                        (plan->key_type == HEED_I8 && !plan->is_thin);
-    plan->query_factor = plan->has_terms ? scale : scale * HEED_LOG2E;
+    plan->query_factor = plan->has_terms ? scale : finite_factor(scale * HEED_LOG2E);
     plan->score_factor = plan->has_terms ? HEED_LOG2E : 1.0f;
     plan->raw_factor = plan->has_terms ? 1.0f : HEED_LN2;
     if (request->relative.table)
@@ -169,6 +169,20 @@ static int64_t choose_block_rows(const struct attention_plan *plan, int64_t rows
     return min_i64(round_up(most, least), rows);
 }
 
+/* Keys that a query sees by window, at most. */
+static int64_t keys_in_window(const struct heed_attention *request) {
+    const struct heed_window *window = &request->window;
+    if (!window->on || window->left < 0 || (window->right < 0 && !request->causal))
+        return INT64_MAX;
+    return window->left + (request->causal ? 0 : window->right) + 1;
+}
+
+/* Chunks that the queries of a sequence see, at most: of a ring, however far its positions have come. */
+static int64_t chunks_in_reach(const struct heed_attention *request) {
+    const int64_t chunks = ceil_div(request->key_tokens, HEED_CHUNK), keys = keys_in_window(request);
+    return keys == INT64_MAX ? chunks : min_i64(chunks, ceil_div(keys + request->query_tokens, HEED_CHUNK) + 1);
+}
+
 /* Whether a long sequence among short ones may be all that is left to do: in a cache, if the states of all of its chunks are few
  * beside its keys and values.  With two threads, one of 16384 or 65536 keys beside seven of 64, for 8 heads on one, takes 0.55 of
  * the time (Zen 5). */
@@ -178,7 +192,7 @@ static bool may_differ(const struct attention_plan *plan) {
     const double keys =
         HEED_CHUNK * (double)(request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type));
     return plan->is_thin && request->cache && states <= STATES_SHARE * keys &&
-           states * (double)plan->heads * (double)plan->chunks <= STATES_MOST;
+           states * (double)plan->heads * (double)plan->reach <= STATES_MOST;
 }
 
 /* Few rows against many keys: workers share the keys of one block, if there are fewer heads than tasks wanted, or may be. */
@@ -203,18 +217,20 @@ static int64_t choose_splits(const struct attention_plan *plan, int64_t rows) {
         return 1;
     const bool few_heads = plan->heads < tasks_wanted(plan);
     const int64_t wanted = few_heads ? ceil_div(tasks_wanted(plan), plan->heads) : splits_of_longest(plan);
-    return max_i64(1, min_i64(plan->chunks, wanted));
+    return max_i64(1, min_i64(plan->reach, wanted));
 }
 
 /* A head alone would read a piece of each token: with 8 heads of 128 floats side by side memory gives them at 0.75 of its rate, in
- * turn at 0.9, and decoding takes 0.62 of the time, of two threads 0.73, from L3 0.8.  most: with any strides. */
+ * turn at 0.9, and decoding takes 0.62 of the time, of two threads 0.73, from L3 0.8.  most: with any strides; and with any
+ * lengths, room for fewer workers too, who have more heads each. */
 static int64_t choose_beside(const struct attention_plan *plan, bool most) {
     const struct heed_attention *request = plan->request;
     const int64_t heads = request->num_kv_heads;
     const bool far_apart = request->key.head_stride >= request->key.token_stride;
     if (!plan->is_thin || plan->chunks == 1 || request->cache || request->relative.table || (far_apart && !most))
         return 1;
-    return max_i64(1, min_i64(min_i64(heads, HEED_HEADS_BESIDE), plan->splits > 1 ? heads : plan->heads / plan->most_workers));
+    const int64_t each = most && plan->any_lengths ? ceil_div(plan->heads, plan->most_workers) : plan->heads / plan->most_workers;
+    return max_i64(1, min_i64(min_i64(heads, HEED_HEADS_BESIDE), plan->splits > 1 ? heads : each));
 }
 
 /* Memory gives keys and values by turns of 128 KB at 0.79 of a plain read, by turns of 1 MB at 0.87 (Zen 5).  most: with any
@@ -242,10 +258,8 @@ static double count_flops(const struct attention_plan *plan, bool most) {
     const struct heed_attention *request = plan->request;
     const double per_pair = 2.0 * (double)request->num_heads * (double)(request->head_dim + request->value_dim);
     const bool packed = request->query_starts || request->key_starts;
+    const int64_t reach = keys_in_window(request);
     double pairs = 0;
-    int64_t reach = INT64_MAX;
-    if (request->window.on && request->window.left >= 0 && (request->window.right >= 0 || request->causal))
-        reach = request->window.left + max_i64(0, request->causal ? 0 : request->window.right) + 1;
     if (most || !(packed || request->key_lengths))
         return per_pair * (packed ? 1.0 : (double)request->batch) * (double)request->query_tokens *
                (double)min_i64(request->key_tokens, reach);
@@ -344,6 +358,7 @@ static void begin_plan(struct attention_plan *plan, const struct heed_attention 
     plan->group = request->num_heads / request->num_kv_heads;
     plan->heads = request->batch * request->num_kv_heads;
     plan->chunks = ceil_div(request->key_tokens, HEED_CHUNK);
+    plan->reach = chunks_in_reach(request);
     plan->output_ld = round_up(request->value_dim, HEED_SUM_LANES);
     plan->chunk_keys = min_i64(HEED_CHUNK, request->key_tokens);
     plan->pairs = request->compute == HEED_COMPUTE_BF16;

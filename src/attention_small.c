@@ -253,7 +253,7 @@ void heed_attention_small(const struct heed_attention *request, const struct hee
     const uint64_t callers = heed_fp_begin();
     h.request = request;
     h.kernels = kernels;
-    h.factor = attention_scale(request) * HEED_LOG2E;
+    h.factor = finite_factor(attention_scale(request) * HEED_LOG2E);
     h.group = request->num_heads == request->num_kv_heads ? 1 : (int)request->num_heads / (int)request->num_kv_heads;
     find_ranges(&h);
     lay_out(&h);

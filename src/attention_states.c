@@ -18,11 +18,14 @@ void heed_block_start_states(const struct attention_block *block, int64_t from, 
 }
 
 /* Where a chunk's states of the block's head are kept for the merge: its max and sum, or its outputs. */
+static int64_t state_place(const struct attention_block *block, int64_t index) {
+    return block->head * block->plan->reach + index - block->first_chunk;
+}
 static int64_t state_row(const struct attention_block *block, int64_t index) {
-    return (block->head * block->plan->chunks + index) * round_up(block->plan->block_rows, 16);
+    return state_place(block, index) * round_up(block->plan->block_rows, 16);
 }
 static int64_t state_output(const struct attention_block *block, int64_t index) {
-    return (block->head * block->plan->chunks + index) * block->plan->block_rows * block->plan->output_ld;
+    return state_place(block, index) * block->plan->block_rows * block->plan->output_ld;
 }
 
 static void store_state(const struct attention_block *block, int64_t row, int64_t index, const float *output, float max,

@@ -91,12 +91,7 @@ static enum heed_status run_linear(const struct heed_linear *r, const struct hee
 /* What a piece is run with: the caller's, but for threads and memory. */
 static struct heed_exec exec_of_worker(const struct group *group, int worker) {
     const struct heed_exec *exec = group->exec;
-    struct heed_exec own = {.threads = 1};
-    if (exec) {
-        own.isa = exec->isa;
-        own.cancelled = exec->cancelled;
-        own.cancel_context = exec->cancel_context;
-    }
+    struct heed_exec own = {.threads = 1, .isa = exec->isa, .cancelled = exec->cancelled, .cancel_context = exec->cancel_context};
     own.workspace = group->memory ? group->memory + worker * group->worker_bytes : NULL;
     own.workspace_bytes = group->worker_bytes;
     return own;
@@ -250,7 +245,8 @@ static enum heed_status run_pieces(struct group *group, const struct heed_worksp
     return heed_schedule_run(group->exec, (int)min_i64(group->workers, max_i64(tasks, 1)), tasks, run_piece, group);
 }
 
-static enum heed_status run_shared(struct group *group) {
+/* On one workspace, so that there is memory for all layers before the first one writes. */
+static enum heed_status run(struct group *group) {
     struct heed_workspace workspace;
     const int64_t floats = ceil_div(plan(group), (int64_t)sizeof(float));
     if (floats < 0 || workspace_check_floats(floats))
@@ -258,30 +254,32 @@ static enum heed_status run_shared(struct group *group) {
     enum heed_status status = workspace_open(&workspace, group->exec, floats);
     if (status)
         return status;
-    struct heed_exec exec = group->exec ? *group->exec : (struct heed_exec){0};
+    struct heed_exec exec = *group->exec;
     exec.workspace = workspace.data;
     exec.workspace_bytes = group->turn_bytes;
     status = run_turns(group, &exec);
-    if (status == HEED_OK)
+    if (status == HEED_OK && group->workers > 1)
         status = run_pieces(group, &workspace);
     workspace_close(&workspace);
     return status;
 }
 
 HEED_API int64_t heed_linear_group_workspace_bytes(const struct heed_linear *linears, int64_t count, const struct heed_exec *exec) {
-    struct group group = {.linears = linears, .count = count, .exec = exec};
     if (check(linears, count, exec))
         return -1;
+    const struct heed_exec once = heed_exec_once(exec);
+    struct group group = {.linears = linears, .count = count, .exec = &once};
     choose_workers(&group);
     const int64_t bytes = plan(&group), floats = ceil_div(bytes, (int64_t)sizeof(float));
     return bytes < 0 || workspace_check_floats(floats) ? -1 : workspace_bytes(floats);
 }
 
 HEED_API enum heed_status heed_linear_group(const struct heed_linear *linears, int64_t count, const struct heed_exec *exec) {
-    struct group group = {.linears = linears, .count = count, .exec = exec};
     const enum heed_status status = check(linears, count, exec);
     if (status)
         return status;
+    const struct heed_exec once = heed_exec_once(exec);
+    struct group group = {.linears = linears, .count = count, .exec = &once};
     choose_workers(&group);
-    return group.workers > 1 ? run_shared(&group) : run_turns(&group, exec);
+    return run(&group);
 }

@@ -71,6 +71,18 @@ int heed_schedule_threads(const struct heed_exec *exec) {
     return (int)(wish > 0 ? min_i64(wish, offered) : offered);
 }
 
+static int any_number(void *pool) {
+    (void)pool;
+    return HEED_MAX_WORKERS;
+}
+
+struct heed_exec heed_exec_once(const struct heed_exec *exec) {
+    struct heed_exec once = exec ? *exec : (struct heed_exec){0};
+    once.threads = heed_schedule_threads(exec);
+    once.num_threads = once.run ? any_number : NULL;
+    return once;
+}
+
 double heed_schedule_work(double flops, double bytes) { return flops > bytes * FLOPS_PER_BYTE ? flops : bytes * FLOPS_PER_BYTE; }
 
 int heed_schedule_workers(const struct heed_exec *exec, int64_t tasks, double flops) {

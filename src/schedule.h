@@ -16,6 +16,8 @@ typedef bool heed_task_fn(void *context, int64_t task, int worker);
 enum heed_status heed_exec_check(const struct heed_exec *exec);
 /* Workers that a call may use: exec's wish, or all that OpenMP or the pool offers. */
 int heed_schedule_threads(const struct heed_exec *exec);
+/* The same exec, but threads asked for once: steps of a call must not have more workers than it has memory for. */
+struct heed_exec heed_exec_once(const struct heed_exec *exec);
 /* The operations that a core does while it reads so many bytes, from a shared cache at best, if that takes longer than its flops.
  */
 double heed_schedule_work(double flops, double bytes);

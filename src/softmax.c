@@ -57,15 +57,16 @@ static bool streams(const struct heed_softmax *request) {
 
 static void run_rows(const void *context, const struct heed_kernels *kernels, int64_t row, int64_t rows) {
     const struct heed_softmax *request = context;
-    kernels->softmax_rows(&(struct heed_softmax_rows){.x = request->input + row * request->input_stride,
-                                                      .ldx = request->input_stride,
-                                                      .rows = rows,
-                                                      .columns = request->columns,
-                                                      .lengths = request->lengths ? request->lengths + row : NULL,
-                                                      .factor = (request->scale != 0.0f ? request->scale : 1.0f) * HEED_LOG2E,
-                                                      .y = request->output + row * request->output_stride,
-                                                      .ldy = request->output_stride,
-                                                      .stream = streams(request)});
+    kernels->softmax_rows(
+        &(struct heed_softmax_rows){.x = request->input + row * request->input_stride,
+                                    .ldx = request->input_stride,
+                                    .rows = rows,
+                                    .columns = request->columns,
+                                    .lengths = request->lengths ? request->lengths + row : NULL,
+                                    .factor = finite_factor((request->scale != 0.0f ? request->scale : 1.0f) * HEED_LOG2E),
+                                    .y = request->output + row * request->output_stride,
+                                    .ldy = request->output_stride,
+                                    .stream = streams(request)});
 }
 
 HEED_API enum heed_status heed_softmax(const struct heed_softmax *softmax, const struct heed_exec *exec) {

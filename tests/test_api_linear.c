@@ -205,7 +205,8 @@ START_TEST(test_api_attention_layer_refuses) {
     REFUSED(attention_layer, r.attention.mask.data = (const uint8_t *)(memory + 221), "output", "mask");
     REFUSED(attention_layer, r.attention.alibi_slopes = memory + 250, "output", "alibi_slopes");
     REFUSED(cached_layer, r.attention.key_tokens = 2, "attention: key_tokens", "2");
-    REFUSED(cached_layer, (r.attention.causal = true, r.positions = seconds, r.attention.key_tokens = 4), "attention: alignment", "positions say 1");
+    REFUSED(cached_layer, (r.attention.causal = true, r.positions = seconds, r.attention.key_tokens = 4), "attention: alignment",
+            "positions say 1");
     REFUSED(cached_layer, (r.attention.causal = true, r.attention.alignment = HEED_ALIGN_BOTTOM_RIGHT, r.attention.key_tokens = 4),
             "attention: alignment", "position 1");
     REFUSED(cached_layer, cache.num_kv_heads = 2, "attention: cache.num_kv_heads", "2");

@@ -5,7 +5,7 @@
 #define HEED_KERNELS_SCORE_ROWS_H
 
 static void softcap_row(float *x, int64_t n, float cap) {
-    const vf reciprocal = v_set1(1.0f / cap);
+    const vf reciprocal = v_set1(finite_factor(1.0f / cap)); /* else 0 would become NaN if cap is next to 0 */
     EACH_VECTOR(i, n, v_store_n(x + i, v_mul(v_set1(cap), v_tanh(v_mul(v_load_n(x + i, LEFT), reciprocal))), LEFT));
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "arithmetic.h"
 #include "cpu.h"
 #include "internal.h"
 #include "kernels.h"
