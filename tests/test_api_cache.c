@@ -2,6 +2,7 @@
 #include "api_common.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A change of the cache; the next test finds it as it was. */
@@ -112,9 +113,35 @@ START_TEST(test_api_cache_rings) {
 }
 END_TEST
 
+/* What workers keep of a head's chunks is bounded by the window, not by how far a ring has come. */
+START_TEST(test_api_cache_ring_memory) {
+    enum { HEADS = 8, WIDTH = 64, CAPACITY = 2048 };
+    struct heed_kv_cache ring = {.num_pages = 1, .page_tokens = CAPACITY, .num_kv_heads = HEADS, .head_dim = WIDTH};
+    ring.value_dim = WIDTH, ring.pages_per_sequence = 1;
+    float query[HEADS * WIDTH] = {0}, output[HEADS * WIDTH];
+    ring.data = calloc(1, (size_t)heed_kv_page_bytes(&ring));
+    struct heed_attention a = {.batch = 1, .num_heads = HEADS, .num_kv_heads = HEADS, .query_tokens = 1, .causal = true};
+    a.head_dim = a.value_dim = WIDTH;
+    a.alignment = HEED_ALIGN_BOTTOM_RIGHT;
+    a.window = (struct heed_window){true, 1023, 0};
+    a.query = (struct heed_input){query, 0, WIDTH, HEADS * WIDTH, HEED_F32};
+    a.output = (struct heed_output){output, 0, WIDTH, HEADS * WIDTH, HEED_F32};
+    a.cache = &ring;
+    for (int64_t keys = 1500; keys < (int64_t)1 << 47; keys *= 1000) {
+        struct heed_plan plan;
+        a.key_tokens = keys;
+        ck_assert_int_eq(heed_attention_plan(&a, &(struct heed_exec){.threads = 8}, &plan), HEED_OK);
+        ck_assert_int_lt(plan.workspace_bytes, 1 << 20);
+        ck_assert_msg(heed_attention(&a, &(struct heed_exec){.threads = 8}) == HEED_OK, "%s", heed_error_message());
+    }
+    free(ring.data);
+}
+END_TEST
+
 void add_cache_refusals(TCase *tests) {
     tcase_add_test(tests, test_api_cache_fields);
     tcase_add_test(tests, test_api_cache_channels);
     tcase_add_test(tests, test_api_cache_pages);
     tcase_add_test(tests, test_api_cache_rings);
+    tcase_add_test(tests, test_api_cache_ring_memory);
 }

@@ -168,6 +168,29 @@ static enum heed_status make_call(enum call call, const struct heed_exec *exec, 
     }
 }
 
+/* A query of zeros has scores of 0 with any scale and softcap, and weighs all keys alike. */
+START_TEST(test_options_of_extreme_factors) {
+    enum { TOKENS = 40, WIDTH = 24 };
+    float query[TOKENS * WIDTH] = {0}, key[TOKENS * WIDTH], value[TOKENS * WIDTH], output[TOKENS * WIDTH];
+    for (int i = 0; i < TOKENS * WIDTH; i++)
+        key[i] = (float)(i % 7) - 3, value[i] = 1;
+    for (int i = 0; heed_kernels_usable(i); i++)
+        for (int tokens = 1; tokens <= TOKENS; tokens += TOKENS - 1)
+            for (int capped = 0; capped < 2; capped++) {
+                struct heed_attention a = {.batch = 1, .num_heads = 1, .num_kv_heads = 1, .query_tokens = tokens};
+                a.key_tokens = TOKENS, a.head_dim = a.value_dim = WIDTH;
+                a.query = (struct heed_input){query, 0, 0, WIDTH, HEED_F32};
+                a.key = (struct heed_input){key, 0, 0, WIDTH, HEED_F32};
+                a.value = (struct heed_input){value, 0, 0, WIDTH, HEED_F32};
+                a.output = (struct heed_output){output, 0, 0, WIDTH, HEED_F32};
+                a.scale = capped ? 1 : 3e38f;
+                a.softcap = capped ? 1e-39f : 0;
+                ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.isa = heed_kernels_usable(i)->name}), HEED_OK);
+                must(compare(SAME_BITS, output, value, tokens, WIDTH));
+            }
+}
+END_TEST
+
 START_TEST(test_options_cancelled) {
     static const char *const names[CALLS] = {"attention", "plan", "gemm", "softmax", "merge"};
     struct rng rng = rng_for("cancelled", _i);
@@ -265,6 +288,7 @@ Suite *options_edges_suite(void) {
     TCase *tests = tcase_create("options edges");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_options_of_nothing);
+    tcase_add_test(tests, test_options_of_extreme_factors);
     tcase_add_test(tests, test_options_that_hide_all);
     tcase_add_loop_test(tests, test_options_cancelled, 0, CALLS);
     tcase_add_test(tests, test_options_plan_of_two_layers);

@@ -123,6 +123,25 @@ static void fill_chunks(float *x, int64_t n) {
         x[j] = j / HEED_SOFTMAX_CHUNK == 1 ? -INFINITY : j / HEED_SOFTMAX_CHUNK == 2 ? 80.0f : -20.0f;
 }
 
+/* The largest factors are those of any large scale. */
+START_TEST(test_softmax_largest_scales) {
+    const float x[] = {1, 2, 3, 4}, up[] = {0, 0, 0, 1}, down[] = {1, 0, 0, 0};
+    for (int i = 0; heed_kernels_usable(i); i++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            float y[4];
+            const struct heed_softmax s = {.rows = 1,
+                                           .columns = 4,
+                                           .scale = (float)sign * 3e38f,
+                                           .input = x,
+                                           .output = y,
+                                           .input_stride = 4,
+                                           .output_stride = 4};
+            ck_assert_int_eq(heed_softmax(&s, &(struct heed_exec){.isa = heed_kernels_usable(i)->name}), HEED_OK);
+            must(compare(SAME_BITS, y, sign > 0 ? up : down, 1, 4));
+        }
+}
+END_TEST
+
 START_TEST(test_softmax_chunks) {
     enum { N = 3 * HEED_SOFTMAX_CHUNK + 7 };
     float x[N], got[N];
@@ -176,6 +195,7 @@ Suite *softmax_suite(void) {
     tcase_add_test(tests, test_softmax_same_bits);
     tcase_add_test(tests, test_softmax_rows_are_independent);
     tcase_add_test(tests, test_softmax_special_rows);
+    tcase_add_test(tests, test_softmax_largest_scales);
     tcase_add_test(tests, test_softmax_chunks);
     tcase_add_test(tests, test_softmax_longest_rows);
     suite_add_tcase(suite, tests);

@@ -164,6 +164,34 @@ START_TEST(test_threads_wish_is_limited_by_the_pool) {
 }
 END_TEST
 
+/* A plan's workspace is for the workers of that moment. */
+START_TEST(test_threads_of_a_plan_stay) {
+    enum { TOKENS = 256, WIDTH = 64, HEADS = 8 };
+    const int64_t floats = (int64_t)TOKENS * HEADS * WIDTH;
+    float *x = new_floats(floats), *output = new_floats(floats);
+    for (int64_t i = 0; i < floats; i++)
+        x[i] = (float)(i % 17) / 17;
+    struct heed_attention a = {.batch = 1, .num_heads = HEADS, .num_kv_heads = HEADS, .query_tokens = TOKENS, .key_tokens = TOKENS};
+    a.head_dim = a.value_dim = WIDTH;
+    a.query = a.key = a.value = (struct heed_input){x, 0, WIDTH, (int64_t)HEADS * WIDTH, HEED_F32};
+    a.output = (struct heed_output){output, 0, WIDTH, (int64_t)HEADS * WIDTH, HEED_F32};
+    for (int planned = 1; planned <= MAX_THREADS; planned++) {
+        struct pool pool = {.threads = planned};
+        struct heed_plan plan;
+        const struct heed_exec exec = {.pool = &pool, .num_threads = pool_size, .run = run_in_turn};
+        ck_assert_int_eq(heed_attention_plan(&a, &exec, &plan), HEED_OK);
+        char *workspace = aligned_alloc(64, (size_t)plan.workspace_bytes + 64);
+        for (pool.threads = 1; pool.threads <= MAX_THREADS; pool.threads++)
+            ck_assert_msg(heed_attention_run(&plan, NULL, workspace) == HEED_OK, "%d workers, planned for %d: %s", pool.threads,
+                          planned, heed_error_message());
+        ck_assert(!pool.out_of_bounds);
+        free(workspace);
+    }
+    free(x);
+    free(output);
+}
+END_TEST
+
 enum { MOST_TASKS = 100 };
 
 static bool count_task(void *context, int64_t task, int worker) {
@@ -250,6 +278,7 @@ Suite *threads_suite(void) {
     tcase_add_loop_test(tests, test_threads_of_the_callers_pool, 0, usable_tables());
     tcase_add_test(tests, test_threads_of_a_group_may_be_cancelled);
     tcase_add_test(tests, test_threads_wish_is_limited_by_the_pool);
+    tcase_add_test(tests, test_threads_of_a_plan_stay);
     tcase_add_test(tests, test_threads_do_each_task_once);
     tcase_add_test(tests, test_threads_are_spared_for_small_problems);
     tcase_add_test(tests, test_threads_may_call_at_once);
