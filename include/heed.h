@@ -56,7 +56,10 @@ const char *heed_error_message(void);
  * Threads come from OpenMP, or from the caller's own pool when `run` is set: heed then asks num_threads(pool) how many workers may
  * run at once (at least 1), and calls run(pool, count, task, context) with count at most that; run must call task(context, i) once
  * for each i in [0, count), on any threads, at once or one after another, and return when all have returned.  A small problem
- * stays on the calling thread either way and wakes nobody. */
+ * stays on the calling thread either way and wakes nobody.
+ *
+ * With OpenMP set OMP_PROC_BIND=true: Linux may else put two workers on one CPU, where one waits some ms for the other, once after
+ * a pause, or each time beside busy programs; and have no more threads than CPUs are free for them. */
 struct heed_exec {
     int threads; /* workers to use; 0: as many as OpenMP or the pool offers.  May exceed the CPUs; at most 1024 */
     /* "amx", "avx512bf16", "avx512", "avx2", "scalarfma", "scalar", "neon"; NULL: HEED_ISA from the environment, else the best */
@@ -103,8 +106,9 @@ enum heed_type {
 
 /* Views of [batch, heads, tokens, width] tensors whose last dimension is contiguous: element (b, h, t, d) is
  * data[b * batch_stride + h * head_stride + t * token_stride + d], data being of `type`.  BHSD, BSHD and packed QKV all fit
- * without a copy.  Strides are at least 0; an input may repeat itself through a stride of 0; an output's rows may not overlap each
- * other.  "Of any type" below means HEED_F32, HEED_BF16 or HEED_F16; where nothing is said, it must be HEED_F32. */
+ * without a copy.  Strides are at least 0; an input may repeat itself through a stride of 0, so one that was forgotten is no error
+ * but reads the first head, or row, again; an output's rows may not overlap each other.  "Of any type" below means HEED_F32,
+ * HEED_BF16 or HEED_F16; where nothing is said, it must be HEED_F32. */
 struct heed_input {
     const void *data;
     int64_t batch_stride, head_stride, token_stride;
@@ -208,7 +212,8 @@ struct heed_states {
  * number page_table[b * table_stride + that], or b * pages_per_sequence + that if page_table is NULL.  So
  *
  *   linear  one page per sequence, page_tokens = its capacity, no table;
- *   ring    the same, with positions that go on past the capacity: a window must keep queries from what was overwritten;
+ *   ring    the same, with positions that go on past the capacity, which heed_kv_append does not refuse: a window must keep queries
+ *           from what was overwritten, else heed_attention refuses them;
  *   paged   a table: pages in any order, prefixes shared between sequences.
  *
  * Nothing else is stored: to truncate a sequence, use a smaller length; to fork one, copy its row of the table, and give the fork a
@@ -362,8 +367,9 @@ enum heed_status heed_merge_states(const struct heed_merge *merge, const struct 
 /* Rotary position embedding (Su et al. 2021) of the first 2 * pairs elements of a head, those after them stay: with c and s from
  * row `position` of the tables,
  *   x'[a] = x[a] * c[i] - x[b] * s[i],  x'[b] = x[b] * c[i] + x[a] * s[i],
- * a = i, b = i + pairs (half-split: GPT-NeoX, Llama in Hugging Face), or a = 2 i, b = 2 i + 1 (interleaved: GPT-J).  The tables are
- * the caller's, or heed_rope_fill's: scaled frequencies are scaled there. */
+ * a = i, b = i + pairs (half-split: GPT-NeoX, Llama in Hugging Face), or a = 2 i, b = 2 i + 1 (interleaved: GPT-J, and models of
+ * the architecture `llama` in GGUF files, whose rows of queries and keys were put in another order for it; not `qwen2` and
+ * `qwen3`). The tables are the caller's, or heed_rope_fill's: scaled frequencies are scaled there. */
 struct heed_rope_tables {
     int64_t pairs;        /* 0: none */
     const float *cos;     /* [positions][pairs], rows table_stride apart */
@@ -434,11 +440,11 @@ enum heed_status heed_kv_append(const struct heed_kv_append *append, const struc
  * alpha 0: neither a nor b is read.  Row i of c depends on row i of op(a), on b and on nothing else.  Sums are floats: c of 16 bits
  * is rounded once, at the end.  compute BF16: of a and b, not of alpha and beta c.
  *
- * a and c are of HEED_F32, HEED_BF16 or HEED_F16, b of any type.  HEED_I8: the sums of column j, of products with the integers, are
- * multiplied by b_scales[j], once.  Blocks: c has the bits which the floats that the weights are (enum heed_type) give, unless
- * compute is HEED_COMPUTE_I8; a scale may be NaN or infinite.  They run along k, so b is transposed (a tensor of a GGUF file,
- * output channels by k, as it is), and k and ldb, which counts elements, are multiples of 32, of 256 with K formats.  packed_b,
- * when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used, b_type is.
+ * a and c are of HEED_F32, HEED_BF16 or HEED_F16, b of each of enum heed_type.  HEED_I8: the sums of column j, of products with the
+ * integers, are multiplied by b_scales[j], once.  Blocks: c has the bits which the floats that the weights are (enum heed_type)
+ * give, unless compute is HEED_COMPUTE_I8; a scale may be NaN or infinite.  They run along k, so b is transposed (a tensor of a
+ * GGUF file, output channels by k, as it is), and k and ldb, which counts elements, are multiples of 32, of 256 with K formats.
+ * packed_b, when set, is what heed_gemm_pack_b made of this b, n, k and transpose_b; b and ldb are then not used, b_type is.
  */
 struct heed_gemm {
     int64_t m, n, k;
@@ -458,8 +464,9 @@ struct heed_gemm {
     const void *packed_b;
 };
 enum heed_status heed_gemm(const struct heed_gemm *gemm, const struct heed_exec *exec);
-/* Of exec->workspace, for this request with the same exec; -1 if either is not legal.  One of fewer rows may need more, for it is
- * cut into other blocks: memory for calls of several sizes is the most that one of them needs. */
+/* Of exec->workspace, for this request with the same exec and no more threads on offer; -1, with a message, if one of them is not
+ * legal.  A request of fewer rows may need more, for it is cut into other blocks: memory for calls of several sizes is the most
+ * that one of them needs. */
 int64_t heed_gemm_workspace_bytes(const struct heed_gemm *gemm, const struct heed_exec *exec);
 
 /* Packing b once, for weights that are multiplied many times: in its own type, so that a product of few rows reads no more than
@@ -479,7 +486,7 @@ enum heed_status heed_gemm_pack_b(const struct heed_gemm *gemm, void *packed_b, 
 
 /* output row i = softmax(scale * input row i) over its first lengths[i] columns; the columns after them become 0.
  *
- * A row of length 0, or in which every input is -inf, becomes 0.  A NaN within the length makes the row NaN up to it.
+ * A row of length 0, or in which scale * input is -inf everywhere, becomes 0.  A NaN within the length makes the row NaN up to it.
  * output may be exactly input (same pointer, same stride). */
 struct heed_softmax {
     int64_t rows, columns;
@@ -594,7 +601,7 @@ enum heed_status heed_pack_weights(const struct heed_weights *weights, void *pac
 struct heed_convert {
     /* columns: a multiple of 32 for blocks, of 256 with K formats, and so is the stride of more than one row of them */
     int64_t rows, columns;
-    struct heed_input input;   /* of any type but HEED_I8; data, token_stride and type count */
+    struct heed_input input;   /* of each of enum heed_type but HEED_I8; data, token_stride and type count */
     struct heed_output output; /* up to HEED_Q4_0, or HEED_Q5_0 */
     float *scales;             /* [rows] with HEED_I8, else NULL */
 };
@@ -602,8 +609,8 @@ enum heed_status heed_convert(const struct heed_convert *convert, const struct h
 
 /* output = activation(input weights^T + bias) * gate + residual: the bits of heed_gemm with floats as output, heed_activate, and
  * rounding to the output's type, but without a pass over memory for each.  Of the views, data, token_stride and type count: [rows,
- * inputs] and [rows, outputs], each of any type; one row needs no token_stride.  output may be exactly gate or residual
- * (same pointer, stride and type).  compute BF16: of the product alone. */
+ * inputs] and [rows, outputs], each of any type; one row needs no token_stride, more of input lie at least `inputs` apart.  output
+ * may be exactly gate or residual (same pointer, stride and type).  compute BF16: of the product alone. */
 struct heed_linear {
     int64_t rows;
     struct heed_weights weights;
@@ -640,11 +647,11 @@ struct heed_head_norm {
  * `attention` has the sizes, the options, and compute for all products, HEED_COMPUTE_I8 for those with weights and with bytes of
  * the cache.  Its query, key, value and output are the layer's own, and without a cache key_tokens and key_starts too: each
  * sequence attends to itself.  With a cache, keys and values are appended at positions first, and seen then: key_tokens,
- * key_lengths and offsets count them, so that key_tokens is positions[b] + query_tokens or, where sequences differ, the largest of
- * these, with key_lengths for each; and a causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets, as in heed_attention.  What else
- * it can hand out must be NULL.  Rows are all tokens of a sequence after those of the one before, batch * query_tokens; or
- * query_tokens with query_starts, which then begin at 0 and end there.  output may be where input is, and exactly residual; the
- * cache is apart from all of them. */
+ * key_lengths and offsets count them, so that key_tokens is positions[b] + query_tokens or, where sequences differ, at least the
+ * largest of these, with key_lengths for each; and a causal decoder wants HEED_ALIGN_BOTTOM_RIGHT or offsets: with causal, window,
+ * alibi or relative the first query must stand at positions[b].  What else it can hand out must be NULL.  Rows are all tokens of a
+ * sequence after those of the one before, batch * query_tokens; or query_tokens with query_starts, which then begin at 0 and end
+ * there.  output may be where input is, and exactly residual; the cache is apart from all of them. */
 struct heed_attention_layer {
     struct heed_attention attention;
     const int64_t *positions; /* [batch]: of each sequence's first token, for rope and cache; NULL: 0 for all */
