@@ -5,7 +5,7 @@
 
 # configure links this file into an out-of-tree build; the sources are where the file itself is.
 SOURCE := $(patsubst %/,%,$(dir $(realpath $(firstword $(MAKEFILE_LIST)))))
-FIRST = $(filter deps deps-ci clean distclean,$(MAKECMDGOALS))
+FIRST = $(filter help deps deps-ci clean distclean,$(MAKECMDGOALS))
 REST = $(filter-out $(FIRST),$(or $(MAKECMDGOALS),all))
 # As many jobs as there are processors, unless make is told (-j1), for kernels take minutes to compile; but with several goals one
 # after another, since one may be to measure.
@@ -14,6 +14,10 @@ MAKEFLAGS += -j$(shell nproc)
 endif
 
 all:
+
+# README's table of commands.
+help:
+	@sed -n 's/^| `\(make.*\)` | \(.*\) |$$/\1\n    \2/p' $(SOURCE)/README.md | tr -d '`'
 
 # Debian packages: what building and testing needs, and what the other builds of .ci/run need on top.
 deps:
@@ -27,7 +31,7 @@ clean:
 	rm -rf build
 distclean: clean
 	rm -f config.mak config.h configure.log
-.PHONY: all deps deps-ci clean distclean
+.PHONY: all help deps deps-ci clean distclean
 
 ifneq ($(FIRST)$(if $(wildcard config.mak),,unconfigured),)
 # Nothing can be built before deps is through and configure has run: a second make does the other goals then.
@@ -65,6 +69,7 @@ EMBED_OBJ = $(call objects,examples/embed/*.c) $(SHARED_OBJ)
 GENERATE_OBJ = $(call objects,examples/generate/*.c examples/tokens/*.c) $(SHARED_OBJ)
 TRANSLATE_OBJ = $(call objects,examples/translate/*.c examples/translate/*.cc) $(SHARED_OBJ)
 EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
+CXX_EXAMPLES = $(patsubst examples/%.cc,$(B)/examples/%,$(call sources,examples/*.cc))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
 VERSION := $(shell sed -n 's/^.define HEED_VERSION "\(.*\)"/\1/p' $(srcdir)/include/heed.h)
 SONAME = libheed.so.0
@@ -127,7 +132,7 @@ $(B)/tests/fuzz-readers: $(OBJ)/tests/fuzz/libfuzzer.o
 $(B)/tests/fuzz $(B)/tests/fuzz-readers: LIBS += -fsanitize=fuzzer
 $(B)/tests/check-readers $(B)/tests/fuzz-readers: LIBS += $(EMBED_LIBS)
 $(B)/tests/check-fuzz $(B)/tests/fuzz: LIBS += -pthread
-$(EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
+$(EXAMPLES) $(CXX_EXAMPLES): $(B)/examples/%: $(OBJ)/examples/%.o $(B)/libheed.a
 $(EXAMPLES): LIBS += -pthread
 $(B)/embed: $(EMBED_OBJ) $(B)/libheed.a
 $(B)/generate: $(GENERATE_OBJ) $(B)/libheed.a
@@ -136,8 +141,10 @@ $(B)/heed $(B)/embed $(B)/generate $(addprefix $(B)/tests/,check check-exp check
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/translate: $(TRANSLATE_OBJ) $(B)/libheed.a
+$(B)/translate: LIBS += $(TRANSLATE_LIBS)
+$(B)/translate $(CXX_EXAMPLES):
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(TRANSLATE_LIBS)
+	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CXX) $(CXXFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS) $(BENCHMARK_LIBS) -pthread
@@ -145,7 +152,7 @@ $(B)/bench/heed-bench: $(BENCH_OBJ) $(OBJ)/reference.a $(B)/libheed.a
 demo: $(B)/heed $(if $(TRANSLATE_LIBS),$(B)/translate,no-translate)
 	@$(EMULATOR) $(B)/heed demo
 	@$(if $(TRANSLATE_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/examples/translate/demo.sh $(B)/translate $(srcdir)/tests/translate/model)
-examples: $(EXAMPLES) $(if $(EMBED_LIBS),$(B)/embed $(B)/generate,no-embed) $(if $(TRANSLATE_LIBS),$(B)/translate,no-translate)
+examples: $(EXAMPLES) $(CXX_EXAMPLES) $(if $(EMBED_LIBS),$(B)/embed $(B)/generate,no-embed) $(if $(TRANSLATE_LIBS),$(B)/translate,no-translate)
 no-embed:
 	@echo 'examples/embed and examples/generate: skipped, they need Jansson and utf8proc; "make deps" installs them'
 no-translate:
@@ -153,7 +160,7 @@ no-translate:
 	    '"make deps" installs them'
 
 define test_examples
-@for example in $(EXAMPLES); do $(EMULATOR) $$example >/dev/null || { echo "$$example: failed"; exit 1; }; done
+@for example in $(EXAMPLES) $(CXX_EXAMPLES); do $(EMULATOR) $$example >/dev/null || { echo "$$example: failed"; exit 1; }; done
 @$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/embed_test.sh $(B)/embed)
 @$(if $(EMBED_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/generate_test.sh $(B)/generate)
 @$(if $(TRANSLATE_LIBS),EMULATOR='$(EMULATOR)' $(srcdir)/tests/translate_test.sh $(B)/translate)
