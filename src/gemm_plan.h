@@ -34,7 +34,7 @@ struct gemm_run {
 /* Of a request that has been checked and made safe; workspace is not set. */
 struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct heed_epilogue *epilogue, const struct heed_exec *exec,
                                const struct heed_kernels *kernels);
-/* Whether rows of op(a) are copied: widened, turned, or made pairs or words. */
+/* Whether rows of op(a) are copied: widened, transposed, or made pairs or words. */
 bool heed_gemm_copies_rows(const struct gemm_run *run);
 /* Whether tiles round their sums to the bf16 of c. */
 bool heed_gemm_tiles_round(const struct gemm_run *run);

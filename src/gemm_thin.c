@@ -49,9 +49,9 @@ static bool has_trait(unsigned trait) { return heed_cpu_traits() & trait; }
 
 /* Of words, tiles take 1.49 of the time for 16 rows times 4096 x 4096, 1.19 for 24, 0.94 for 28; times 768 x 768 1.19 for 8 rows,
  * 0.95 for 13; from L2 0.9 for up to 6 rows, and from L1 0.75 to 0.9 for any (Zen 5).  Rows along k as they are take, in squares of
- * words, 0.36 to 0.58 of the time of pairs of floats that are turned and stored, times 768 x 768 0.41 to 0.75; in two passes of
- * squares 13 and 16 rows 0.86 of what they take in tiles of words, 20 and 24 rows 1.0 to 1.18.  On Zen 4 tiles take 0.78 to 0.93 of
- * the time for 13 rows of words, for 16 rows 0.94 (1536 x 1536) to 1.14 (4096 x 4096), for 20 to 26 rows 0.90 to 0.97. */
+ * words, 0.36 to 0.58 of the time of pairs of floats that are transposed and stored, times 768 x 768 0.41 to 0.75; in two passes
+ * of squares 13 and 16 rows 0.86 of what they take in tiles of words, 20 and 24 rows 1.0 to 1.18.  On Zen 4 tiles take 0.78 to 0.93
+ * of the time for 13 rows of words, for 16 rows 0.94 (1536 x 1536) to 1.14 (4096 x 4096), for 20 to 26 rows 0.90 to 0.97. */
 static int64_t words_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (!request->packed_b)
         return HEED_GEMM_FEW_ROWS;
@@ -65,7 +65,7 @@ static int64_t words_at_most(const struct heed_gemm *request, const struct heed_
  * and 32 rows 0.95 to 1.2, 13 to 64 rows times bytes 0.87 to 0.98, times bf16 0.98 to 1.15; AVX2 0.83 to 1.6.
  * Squares of 16 bits along k have registers for few rows; a second pass finds its panel in L2.  13 to 16 rows times bf16 take 0.87
  * to 0.95 of the time that tiles take, times f16 0.83 to 0.88, 768 x 768 0.94 to 1.04; 20 and 24 rows 0.95 to 1.13, floats 0.91
- * to 1.25, AVX2 1.2 to 1.4.  9 to 12 rows take 0.77 to 0.99 of what they take turned where b is not far. */
+ * to 1.25, AVX2 1.2 to 1.4.  9 to 12 rows take 0.77 to 0.99 of what a transposed copy takes where b is not far. */
 static int64_t unpacked_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     const enum heed_type type = request->b_type;
     if (kernels->tile_columns < HEED_PANEL || !has_trait(HEED_TRAIT_FETCHES_INTO_L2) || request->compute != HEED_COMPUTE_F32)

@@ -299,16 +299,16 @@ static void check_gemm_small(const struct heed_kernels *table, struct rng *rng, 
     const bool transposed = rng_range(rng, 0, 1);
     const struct gemm_case g = new_gemm_case(rng, rows, columns, k, FROM_ZERO);
     struct gemm_case small = g;
-    float *turned = new_floats(rows * k), *got = new_floats(rows * columns), *want = new_floats(rows * columns);
+    float *a_transposed = new_floats(rows * k), *got = new_floats(rows * columns), *want = new_floats(rows * columns);
     for (int64_t i = 0; i < rows * k; i++)
-        memcpy(turned + i % k * rows + i / k, g.a + i, sizeof *turned);
-    small.a = transposed ? turned : g.a;
+        memcpy(a_transposed + i % k * rows + i / k, g.a + i, sizeof *a_transposed);
+    small.a = transposed ? a_transposed : g.a;
     describe_gemm("gemm_small", table, &g, transposed ? "transposed" : "plain");
     compute_gemm(scalar_kernels(), &g, rng, want);
     compute_small(table, &small, transposed, rng, got);
     must(compare(SAME_BITS, got, want, rows, columns));
     free_gemm_case(&g);
-    free(turned);
+    free(a_transposed);
     free(got);
     free(want);
 }

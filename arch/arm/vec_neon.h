@@ -166,7 +166,7 @@ INLINE vi neon_zip_halves(uint8x16_t a, uint8x16_t b, const int upper) {
     const uint16x8_t x = vreinterpretq_u16_u8(a), y = vreinterpretq_u16_u8(b);
     return vreinterpretq_u32_u16(upper ? vzip2q_u16(x, y) : vzip1q_u16(x, y));
 }
-INLINE void v_turn_bytes(vi r[4]) {
+INLINE void v_transpose_bytes(vi r[4]) {
     const uint8x16_t r0 = vreinterpretq_u8_u32(r[0]), r1 = vreinterpretq_u8_u32(r[1]), r2 = vreinterpretq_u8_u32(r[2]),
                      r3 = vreinterpretq_u8_u32(r[3]);
     const uint8x16_t low01 = vzip1q_u8(r0, r1), high01 = vzip2q_u8(r0, r1), low23 = vzip1q_u8(r2, r3), high23 = vzip2q_u8(r2, r3);

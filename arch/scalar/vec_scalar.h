@@ -135,7 +135,7 @@ INLINE vh v_load_half_at(const char *const p[VF_LANES]) {
 INLINE vi v_zero_int(void) { return 0; }
 INLINE vi v_set1_word(const int8_t *p) { return v_load_int((const uint8_t *)p); }
 INLINE vi v_add_int(vi a, vi b) { return a + b; }
-INLINE void v_turn_bytes(vi r[4]) {
+INLINE void v_transpose_bytes(vi r[4]) {
     const vi rows[4] = {r[0], r[1], r[2], r[3]};
     UNROLL for (int i = 0; i < 4; i++) {
         r[i] = 0;

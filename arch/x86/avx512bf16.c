@@ -29,7 +29,7 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #include "kernels/merge_rows.h"
 #include "kernels/pair_weight.h"
 #include "kernels/exp_beside.h"
-#include "kernels/turn.h"
+#include "kernels/transpose.h"
 #include "kernels/thin_squares.h"
 #include "kernels/thin_window.h"
 #include "kernels/fetch_pages.h"

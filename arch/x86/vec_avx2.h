@@ -192,7 +192,7 @@ INLINE vi v_set1_word(const int8_t *p) {
     return _mm256_set1_epi32(word);
 }
 INLINE vi v_add_int(vi a, vi b) { return _mm256_add_epi32(a, b); }
-INLINE void v_turn_bytes(vi r[4]) {
+INLINE void v_transpose_bytes(vi r[4]) {
     const vi low01 = _mm256_unpacklo_epi8(r[0], r[1]), high01 = _mm256_unpackhi_epi8(r[0], r[1]);
     const vi low23 = _mm256_unpacklo_epi8(r[2], r[3]), high23 = _mm256_unpackhi_epi8(r[2], r[3]);
     r[0] = _mm256_unpacklo_epi16(low01, low23);

@@ -42,7 +42,7 @@ class Graph {
             std::memcpy(made->data, data, ggml_nbytes(made));
         return made;
     }
-    /* rows[height][width] of each head, turned over. */
+    /* rows[height][width] of each head, transposed. */
     ggml_tensor *transposed(int64_t width, int64_t height, int64_t heads, const float *data) {
         ggml_tensor *made = ggml_new_tensor_3d(context_, GGML_TYPE_F32, height, width, heads);
         float *to = static_cast<float *>(made->data);
@@ -160,7 +160,7 @@ void run_flash(Races &races, const Shape &shape, int threads, const char *varian
     });
 }
 
-/* Values are stored turned over, as llama.cpp has them without flash attention. */
+/* Values are stored transposed, as llama.cpp has them without flash attention. */
 void run_products(Races &races, const Shape &shape, int threads) {
     Graph graph(floats_of(shape) + count(shape.heads, shape.queries, shape.keys), threads);
     const int64_t d = shape.head_dim;

@@ -1,5 +1,5 @@
 /* Weights in blocks, or bytes, as they are: columns that each lie along k, taken some at a time, for prefetchers follow few
- * streams, and turned into words in registers. */
+ * streams, and transposed into words in registers. */
 #ifndef HEED_KERNELS_BLOCK_COLUMNS_H
 #define HEED_KERNELS_BLOCK_COLUMNS_H
 

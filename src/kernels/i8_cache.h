@@ -1,12 +1,12 @@
 /* Rows in bytes times keys or values of a cache of bytes, as integers.  Contract in src/kernels.h, struct heed_i8_cache_product.
  *
- * In a cache a row has one element of many columns, where a step of a sum wants 4 elements of each: 4 rows are turned, which takes
- * 8 operations for as many columns as 4 vectors have words, and then 4 products for each row of a; as floats the same takes 32
- * operations and 16 for each row.
+ * In a cache a row has one element of many columns, where a step of a sum wants 4 elements of each: 4 rows are transposed, which
+ * takes 8 operations for as many columns as 4 vectors have words, and then 4 products for each row of a; as floats the same takes
+ * 32 operations and 16 for each row.
  *
- * Turned, a tile's words are 4 vectors, whose sums would fill the registers.  So half of them are made and multiplied at a time,
- * and the chains of these stay in registers, too: a stretch of rows for one half, and again, from L1, for the other.  With chains
- * in L1, where they are loaded and stored for each block, a token from caches took 1.2 of the time (AVX-512, Zen 4).  Where
+ * Transposed, a tile's words are 4 vectors, whose sums would fill the registers.  So half of them are made and multiplied at a
+ * time, and the chains of these stay in registers, too: a stretch of rows for one half, and again, from L1, for the other.  With
+ * chains in L1, where they are loaded and stored for each block, a token from caches took 1.2 of the time (AVX-512, Zen 4).  Where
  * registers are few, words are made once for four rows instead of two. */
 #ifndef HEED_KERNELS_I8_CACHE_H
 #define HEED_KERNELS_I8_CACHE_H
@@ -69,7 +69,7 @@ INLINE void i8_cache_words(const bool whole, const int half, const struct heed_i
         const int row = whole ? u : larger(product->begin - p, smaller(u, product->end - 1 - p));
         rows[u] = v_load_int(b + row * product->ldb);
     }
-    v_turn_bytes(rows);
+    v_transpose_bytes(rows);
     UNROLL for (int v = 0; v < I8_CACHE_VECTORS; v++) words[v] = rows[half * I8_CACHE_VECTORS + v];
 }
 
@@ -133,7 +133,7 @@ INLINE void i8_cache_halves(const bool positive, const int rows, const bool whol
     UNROLL for (int half = 0; half < 2; half++) i8_cache_half(positive, rows, whole, half, tile, *at, c);
 }
 
-/* The chains of a tile, whose columns are turned, go to c. */
+/* The chains of a tile, whose columns are in the order of v_transpose_bytes, go to c. */
 INLINE void i8_cache_end(const int rows, const struct i8_cache_tile *tile, const float *chains) {
     const struct heed_i8_cache_product *product = tile->product;
     UNROLL for (int i = 0; i < rows; i++) {

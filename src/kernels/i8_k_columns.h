@@ -1,5 +1,5 @@
-/* Few rows in bytes times weights in ggml's K formats as they are, as integers: words of some columns are turned, and become
- * numbers and sums, in registers.  Included by i8_product.h. */
+/* Few rows in bytes times weights in ggml's K formats as they are, as integers: words of some columns are transposed, and
+ * become numbers and sums, in registers.  Included by i8_product.h. */
 #ifndef HEED_KERNELS_I8_K_COLUMNS_H
 #define HEED_KERNELS_I8_K_COLUMNS_H
 

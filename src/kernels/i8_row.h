@@ -1,9 +1,9 @@
 /* Rows of a become bytes, in blocks of 32 with a scale.  Contract in src/kernels.h, i8_row.
  *
  * A block's largest number and its sums are of one vector's lanes, one after another, and all else waits for its scale.  So as many
- * blocks as a vector has lanes are taken at once, and their lanes turned: 39 cycles a block for 60.  Decoding from a cache of int8
- * as integers takes 0.92 to 0.96 of the time, products with rows as bytes 0.96 to 1.0 (Zen 4).  With half as many blocks it is as
- * quick as one by one. */
+ * blocks as a vector has lanes are taken at once, and their lanes transposed: 39 cycles a block for 60.  Decoding from a cache of
+ * int8 as integers takes 0.92 to 0.96 of the time, products with rows as bytes 0.96 to 1.0 (Zen 4).  With half as many blocks it is
+ * as quick as one by one. */
 #ifndef HEED_KERNELS_I8_ROW_H
 #define HEED_KERNELS_I8_ROW_H
 
@@ -51,7 +51,7 @@ INLINE void i8_block(const enum heed_type type, const bool sums, const void *x, 
 }
 
 /* Lane p of row i becomes lane i of r[p]. */
-INLINE void i8_turn_rows(const float *rows, vf r[VF_LANES]) {
+INLINE void i8_transpose_rows(const float *rows, vf r[VF_LANES]) {
     UNROLL for (int i = 0; i < VF_LANES; i++) r[i] = v_load(rows + i * VF_LANES);
     v_transpose(r);
 }
@@ -59,7 +59,7 @@ INLINE void i8_turn_rows(const float *rows, vf r[VF_LANES]) {
 /* The sum of each row's lanes, times -8. */
 INLINE void i8_minus_8(const float *rows, float *sums) {
     vf r[VF_LANES];
-    i8_turn_rows(rows, r);
+    i8_transpose_rows(rows, r);
     UNROLL for (int p = 1; p < VF_LANES; p++) r[0] = v_add(r[0], r[p]);
     v_store(sums, v_mul(r[0], v_set1(-8.0f)));
 }
@@ -67,7 +67,7 @@ INLINE void i8_minus_8(const float *rows, float *sums) {
 /* The scale of each block and its inverse, given rows of sizes.  False: some number is not finite. */
 INLINE bool i8_scales(const float *rows, float *scales, float *inverses) {
     vf r[VF_LANES], nan = v_zero(), size = v_zero();
-    i8_turn_rows(rows, r);
+    i8_transpose_rows(rows, r);
     UNROLL for (int p = 0; p < VF_LANES; p++) {
         size = v_max(size, r[p]);
         nan = v_fma(r[p], v_zero(), nan);

@@ -1,4 +1,4 @@
-/* Columns of blocks of ggml's K formats as they are: words and scales of VF_LANES of them, turned into lanes. */
+/* Columns of blocks of ggml's K formats as they are: words and scales of VF_LANES of them, transposed into lanes. */
 #ifndef HEED_KERNELS_K_COLUMNS_H
 #define HEED_KERNELS_K_COLUMNS_H
 

@@ -16,26 +16,26 @@ static void pack(const void *src, enum heed_type type, int64_t ld, int64_t k, in
 }
 
 /* panel[p][..] from element p of so many rows on, of which `left` are left. */
-INLINE void pack_turned(const enum heed_type type, const void *src, int64_t ld, int64_t left, int columns, float *panel) {
+INLINE void pack_square(const enum heed_type type, const void *src, int64_t ld, int64_t left, int columns, float *panel) {
     if (columns >= VF_LANES)
-        turn(type, src, ld, 0, VF_LANES, left, panel, HEED_PANEL);
+        transpose(type, src, ld, 0, VF_LANES, left, panel, HEED_PANEL);
     else
-        turn(type, src, ld, 0, columns, left, panel, HEED_PANEL);
+        transpose(type, src, ld, 0, columns, left, panel, HEED_PANEL);
 }
 
 /* All of a line of each row while it is in L1, where those of rows that are a multiple of 4 KB apart share one set: by a square of
  * all columns after another, of which a line has several, 16 rows times 4096 x 4096 f16 take 1.21 times as long, by AVX2 1.4,
  * floats 1.1 (Zen 5). */
 INLINE void pack_transposed_of(const enum heed_type type, const void *src, int64_t ld, int64_t k, int columns, float *panel) {
-    const int step = turn_step(type, INT64_MAX), line = larger(step, LINE_BYTES / (int)type_bytes(type));
+    const int step = transpose_step(type, INT64_MAX), line = larger(step, LINE_BYTES / (int)type_bytes(type));
     int64_t p = 0;
     for (; p + line <= k; p += line)
         for (int j = 0; j < HEED_PANEL; j += VF_LANES)
-            UNROLL for (int at = 0; at < line; at += step) pack_turned(type, type_at(type, src, j * ld + p + at), ld, INT64_MAX,
+            UNROLL for (int at = 0; at < line; at += step) pack_square(type, type_at(type, src, j * ld + p + at), ld, INT64_MAX,
                                                                        columns - j, panel + (p + at) * HEED_PANEL + j);
-    for (; p < k; p += turn_step(type, k - p))
+    for (; p < k; p += transpose_step(type, k - p))
         for (int j = 0; j < HEED_PANEL; j += VF_LANES)
-            pack_turned(type, type_at(type, src, j * ld + p), ld, k - p, columns - j, panel + p * HEED_PANEL + j);
+            pack_square(type, type_at(type, src, j * ld + p), ld, k - p, columns - j, panel + p * HEED_PANEL + j);
 }
 
 /* Apart from the others, so that make bench-static finds its loop. */
@@ -76,8 +76,8 @@ INLINE void pack_strip_of(const enum heed_type type, const void *src, int64_t ld
     UNROLL for (int j = (TILE_ROWS - 1) / VF_LANES * VF_LANES; j >= 0; j -= VF_LANES) {
         const int left = smaller(rows - j, VF_LANES);
         if (left > 0)
-            for (int64_t p = 0; p < k; p += turn_step(type, k - p))
-                turn(type, type_at(type, src, j * ld + p), ld, 0, left, k - p, strip + p * TILE_ROWS + j, TILE_ROWS);
+            for (int64_t p = 0; p < k; p += transpose_step(type, k - p))
+                transpose(type, type_at(type, src, j * ld + p), ld, 0, left, k - p, strip + p * TILE_ROWS + j, TILE_ROWS);
     }
 }
 
@@ -139,8 +139,8 @@ INLINE void store_keys_of(const enum heed_type type, const void *src, int64_t ld
                           int64_t width) {
     int j = 0;
     for (; j + VF_LANES <= columns; j += VF_LANES)
-        for (int64_t p = 0; p < k; p += turn_step(type, k - p))
-            turn(type, type_at(type, src, j * ld + p), ld, 0, VF_LANES, k - p, panel + p * width + j, width);
+        for (int64_t p = 0; p < k; p += transpose_step(type, k - p))
+            transpose(type, type_at(type, src, j * ld + p), ld, 0, VF_LANES, k - p, panel + p * width + j, width);
     for (; j < columns; j++)
         for (int64_t p = 0; p < k; p++) {
             const void *element = type_at(type, src, j * ld + p);

@@ -14,7 +14,7 @@
 #include "kernels/types.h"
 #include "kernels/each_vector.h"
 #include "kernels/widen_rows.h"
-#include "kernels/turn.h"
+#include "kernels/transpose.h"
 #include "kernels/pair_weight.h"
 #include "kernels/pairs.h"
 #include "kernels/tile.h"

@@ -142,7 +142,7 @@ INLINE void thin_fetch_into_l1(struct thin_pieces *pieces) {
 
 /* How many lines a square of b has, and how many of them are fetched at once. */
 INLINE int thin_square_lines(const enum heed_type type) {
-    return larger(1, VF_LANES * turn_step(type, INT64_MAX) * (int)type_bytes(type) / LINE_BYTES);
+    return larger(1, VF_LANES * transpose_step(type, INT64_MAX) * (int)type_bytes(type) / LINE_BYTES);
 }
 INLINE int thin_part_lines(const enum heed_type type, const bool spread) {
     return spread ? smaller(thin_square_lines(type), PART_LINES) : 1;
@@ -164,12 +164,12 @@ INLINE void thin_square_step(const enum heed_type type, const enum thin_squares 
 /* As many lines as it reads are fetched between its products, or, if not `spread`, one after the other when they are done. */
 INLINE void thin_square(const enum heed_type type, const enum thin_squares kind, const int rows, const bool spread, const void *b,
                         int64_t ldb, const struct tile_rows *a, vf acc[FAR_SQUARE_ROWS], struct thin_pieces *ahead) {
-    const int steps = turn_step(type, INT64_MAX), lines = thin_square_lines(type), part = thin_part_lines(type, spread);
+    const int steps = transpose_step(type, INT64_MAX), lines = thin_square_lines(type), part = thin_part_lines(type, spread);
     vf r[VF_LANES];
     if (type == HEED_BF16)
-        turn_words(b, ldb, 0, VF_LANES, r);
+        transpose_words(b, ldb, 0, VF_LANES, r);
     else
-        turn_elements(type, b, ldb, 0, VF_LANES, VF_LANES, r);
+        transpose_elements(type, b, ldb, 0, VF_LANES, VF_LANES, r);
     UNROLL for (int p = 0; p < steps; p++) {
         thin_square_step(type, kind, rows, p, r, a, acc);
         if (spread && p % (steps * part / lines) == 0)
@@ -182,7 +182,7 @@ INLINE void thin_square(const enum heed_type type, const enum thin_squares kind,
 /* VF_LANES columns for each of the squares side by side, from j on; k is a multiple of a square's. */
 INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares kind, const int rows, const bool spread,
                             const int beside, const struct heed_thin_product *product, int64_t k, int j) {
-    const int step = turn_step(type, INT64_MAX);
+    const int step = transpose_step(type, INT64_MAX);
     const bool longer = product->fetch_into == HEED_INTO_L1 && (type != HEED_F32 || rows <= 2);
     const int piece_bytes = product->fetch_into != HEED_INTO_L2 ? PIECE_BYTES
                             : type == HEED_F32                  ? PIECE_L2_FLOATS

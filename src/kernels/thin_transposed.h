@@ -1,7 +1,7 @@
 /* thin_product_transposed: few rows times a transposed matrix, whose rows are read once, from memory.  Contract in src/kernels.h.
  *
  * Square by square (thin_squares.h), or, where rows are more than these have registers for, and where squares are not whole, some
- * rows of b are turned and stored, and multiplied as thin_product multiplies. */
+ * rows of b are copied, transposed, and the copy is multiplied as thin_product multiplies. */
 #ifndef HEED_KERNELS_THIN_TRANSPOSED_H
 #define HEED_KERNELS_THIN_TRANSPOSED_H
 
@@ -11,18 +11,19 @@ THIN_SQUARES_OF_TYPE(squares_f16, HEED_F16, SQUARES_OF_ELEMENTS)
 THIN_SQUARES_OF_TYPE(squares_pairs, HEED_BF16, SQUARES_OF_PAIRS)
 
 /* Rows of b that are transposed at a time, and elements of each: 16 KiB. */
-enum { TURNED_ROWS = 32, TURNED_DEPTH = 128 };
+enum { TRANSPOSED_ROWS = 32, TRANSPOSED_DEPTH = 128 };
 
-/* turned[p][j] = b[j][p], [depth][TURNED_ROWS], of rows `first` up to `rows`.  Beside each square, as much of the rows ahead is
- * fetched. */
-INLINE void turn_rows(const enum heed_type type, const void *b, int64_t ldb, const int first, const int rows, const int depth,
-                      const char *ahead, int64_t ahead_step, float *turned) {
+/* transposed[p][j] = b[j][p], [depth][TRANSPOSED_ROWS], of rows `first` up to `rows`.  Beside each square, as much of the rows
+ * ahead is fetched. */
+INLINE void transpose_rows(const enum heed_type type, const void *b, int64_t ldb, const int first, const int rows, const int depth,
+                           const char *ahead, int64_t ahead_step, float *transposed) {
     const int bytes = (int)type_span(type, depth);
     for (int j = 0; j < rows; j += VF_LANES)
         for (int p = 0, row = j, step; p < depth; p += step) {
-            step = turn_step(type, depth - p);
-            turn(type, type_at(type, b, j * ldb + p), ldb, first > 0 ? first - j : 0, rows == TURNED_ROWS ? VF_LANES : rows - j,
-                 depth - p, turned + p * TURNED_ROWS + j, TURNED_ROWS);
+            step = transpose_step(type, depth - p);
+            transpose(type, type_at(type, b, j * ldb + p), ldb, first > 0 ? first - j : 0,
+                      rows == TRANSPOSED_ROWS ? VF_LANES : rows - j, depth - p, transposed + p * TRANSPOSED_ROWS + j,
+                      TRANSPOSED_ROWS);
             for (; ahead && (row - j) * depth < (p + step) * VF_LANES; row++)
                 for (int at = 0; at < bytes; at += LINE_BYTES)
                     __builtin_prefetch(ahead + row * ahead_step + at, 0, 2);
@@ -31,44 +32,44 @@ INLINE void turn_rows(const enum heed_type type, const void *b, int64_t ldb, con
 
 /* Beside the squares, rows ahead are fetched into L2; where they are one piece of floats, the products then fetch them into L1
  * (decoding from L3 takes 3 to 5 % less, from memory 1 %). */
-INLINE void thin_product_turned_of(const enum heed_type type, const struct heed_thin_product *product) {
-    float turned[TURNED_DEPTH * TURNED_ROWS] __attribute__((aligned(64)));
+INLINE void thin_product_copied_of(const enum heed_type type, const struct heed_thin_product *product) {
+    float transposed[TRANSPOSED_DEPTH * TRANSPOSED_ROWS] __attribute__((aligned(64)));
     const int64_t step = type_span(type, product->ldb);
-    for (int j = 0; j < product->columns; j += TURNED_ROWS) {
-        const int columns = smaller(TURNED_ROWS, product->columns - j), skipped = larger(0, product->skipped - j);
+    for (int j = 0; j < product->columns; j += TRANSPOSED_ROWS) {
+        const int columns = smaller(TRANSPOSED_ROWS, product->columns - j), skipped = larger(0, product->skipped - j);
         const struct thin_split split = thin_split_of(product->rows, columns);
-        const bool inside = j + TURNED_ROWS < product->columns;
-        const char *b = type_at(type, product->b, j * product->ldb), *ahead = inside ? b + TURNED_ROWS * step : product->next;
+        const bool inside = j + TRANSPOSED_ROWS < product->columns;
+        const char *b = type_at(type, product->b, j * product->ldb), *ahead = inside ? b + TRANSPOSED_ROWS * step : product->next;
         const int64_t ahead_step = inside ? step : product->next_step;
-        for (int64_t p = 0; p < product->k; p += TURNED_DEPTH, b += type_span(type, TURNED_DEPTH)) {
-            const int depth = (int)min_i64(TURNED_DEPTH, product->k - p);
-            if (skipped == 0 && columns == TURNED_ROWS && depth == TURNED_DEPTH && ahead)
-                turn_rows(type, b, product->ldb, 0, TURNED_ROWS, TURNED_DEPTH, ahead, ahead_step, turned);
+        for (int64_t p = 0; p < product->k; p += TRANSPOSED_DEPTH, b += type_span(type, TRANSPOSED_DEPTH)) {
+            const int depth = (int)min_i64(TRANSPOSED_DEPTH, product->k - p);
+            if (skipped == 0 && columns == TRANSPOSED_ROWS && depth == TRANSPOSED_DEPTH && ahead)
+                transpose_rows(type, b, product->ldb, 0, TRANSPOSED_ROWS, TRANSPOSED_DEPTH, ahead, ahead_step, transposed);
             else
-                turn_rows(type, b, product->ldb, skipped, columns, depth, ahead, ahead_step, turned);
+                transpose_rows(type, b, product->ldb, skipped, columns, depth, ahead, ahead_step, transposed);
             const bool in_one_piece = type == HEED_F32 && ahead_step == type_span(type, depth);
             thin_tiles(thin_shapes_of(HEED_F32, false, false), &split,
                        &(struct thin_window){.k = depth,
                                              .a = product->a + p,
                                              .lda = product->lda,
-                                             .b = turned,
-                                             .ldb = TURNED_ROWS,
+                                             .b = transposed,
+                                             .ldb = TRANSPOSED_ROWS,
                                              .c = product->c + j,
                                              .ldc = product->ldc,
                                              .pairs = product->pairs,
                                              .continues = product->continues || p > 0,
                                              .ahead = {in_one_piece ? (uintptr_t)ahead : 0, 0}});
-            ahead += ahead ? type_span(type, TURNED_DEPTH) : 0;
+            ahead += ahead ? type_span(type, TRANSPOSED_DEPTH) : 0;
         }
     }
 }
 
-static void thin_product_turned(const struct heed_thin_product *product) {
-    WITH_STORED_TYPE(product->type, thin_product_turned_of(TYPE, product));
+static void thin_product_copied(const struct heed_thin_product *product) {
+    WITH_STORED_TYPE(product->type, thin_product_copied_of(TYPE, product));
 }
 
 /* The product of some columns, from element p on. */
-static void thin_part_turned(const struct heed_thin_product *product, int j, int columns, int64_t p) {
+static void thin_part_copied(const struct heed_thin_product *product, int j, int columns, int64_t p) {
     struct heed_thin_product part = *product;
     part.b = type_at(product->type, product->b, j * product->ldb + p);
     part.a += p;
@@ -79,7 +80,7 @@ static void thin_part_turned(const struct heed_thin_product *product, int j, int
     part.continues = product->continues || p > 0;
     part.next = NULL;
     if (columns > 0 && part.k > 0)
-        thin_product_turned(&part);
+        thin_product_copied(&part);
 }
 
 /* By so many rows less 1; NULL where none of them takes these. */
@@ -101,26 +102,26 @@ static void thin_squares_by_type(const struct heed_thin_product *product, int64_
     thin_squares_in(thin_squares_for(product)[product->rows - 1], product, k, from, to);
 }
 
-/* Squares as long as they are whole, and the rest turned. */
+/* Squares as long as they are whole, and the rest by copies. */
 INLINE void thin_transposed_by(thin_squares_of_columns squares, const struct heed_thin_product *product) {
     const int from = (product->skipped + VF_LANES - 1) / VF_LANES * VF_LANES;
     const int to = larger(from, product->columns / VF_LANES * VF_LANES);
-    const int64_t step = turn_step(product->type, INT64_MAX), k = product->k / step * step;
+    const int64_t step = transpose_step(product->type, INT64_MAX), k = product->k / step * step;
     if (k == 0) {
-        thin_product_turned(product);
+        thin_product_copied(product);
         return;
     }
-    thin_part_turned(product, 0, smaller(from, product->columns), 0);
+    thin_part_copied(product, 0, smaller(from, product->columns), 0);
     squares(product, k, from, to);
-    thin_part_turned(product, from, to - from, k);
-    thin_part_turned(product, to, product->columns - to, 0);
+    thin_part_copied(product, from, to - from, k);
+    thin_part_copied(product, to, product->columns - to, 0);
 }
 
 static void thin_product_transposed(const struct heed_thin_product *product) {
     if (thin_squares_for(product))
         thin_transposed_by(thin_squares_by_type, product);
     else
-        thin_product_turned(product);
+        thin_product_copied(product);
 }
 
 #endif

@@ -2,16 +2,16 @@
  *
  * Two elements of bf16 are transposed as one word, and become floats after that: half of the shuffles, for which x86 has one port.
  * From rows in memory, decoding takes 0.92 of the time so, and one row times 4096 x 4096 transposed ones 0.9. */
-#ifndef HEED_KERNELS_TURN_H
-#define HEED_KERNELS_TURN_H
+#ifndef HEED_KERNELS_TRANSPOSE_H
+#define HEED_KERNELS_TRANSPOSE_H
 
-/* How many elements of each row are turned at once; of the last ones, less may be there. */
-INLINE int turn_step(const enum heed_type type, int64_t left) {
+/* How many elements of each row are transposed at once; of the last ones, less may be there. */
+INLINE int transpose_step(const enum heed_type type, int64_t left) {
     return type == HEED_BF16 && left >= 2 * VF_LANES ? 2 * VF_LANES : VF_LANES;
 }
 
 /* r[i]: the i-th words of rows [first, rows), +0 of others. */
-INLINE void turn_words(const void *from, int64_t ld, const int first, const int rows, vf r[VF_LANES]) {
+INLINE void transpose_words(const void *from, int64_t ld, const int first, const int rows, vf r[VF_LANES]) {
     const void *at = from;
     UNROLL for (int i = 0; i < VF_LANES; i++) {
         if (i % 4 == 0 && i > 0) {
@@ -24,8 +24,8 @@ INLINE void turn_words(const void *from, int64_t ld, const int first, const int 
 }
 
 /* r[i]: the i-th elements; +0 from `depth` on. */
-INLINE void turn_elements(const enum heed_type type, const void *from, int64_t ld, const int first, const int rows,
-                          const int64_t depth, vf r[VF_LANES]) {
+INLINE void transpose_elements(const enum heed_type type, const void *from, int64_t ld, const int first, const int rows,
+                               const int64_t depth, vf r[VF_LANES]) {
     const void *at = from;
     UNROLL for (int i = 0; i < VF_LANES; i++) {
         if (i % 4 == 0 && i > 0) {
@@ -37,19 +37,19 @@ INLINE void turn_elements(const enum heed_type type, const void *from, int64_t l
     v_transpose(r);
 }
 
-/* to[p * to_ld + i] = element p of row i, for rows [first, rows) and p < turn_step(type, left), left; +0 for other rows. */
-INLINE void turn(const enum heed_type type, const void *from, int64_t ld, const int first, const int rows, int64_t left, float *to,
-                 int64_t to_ld) {
+/* to[p * to_ld + i] = element p of row i, for rows [first, rows) and p < transpose_step(type, left), left; +0 for other rows. */
+INLINE void transpose(const enum heed_type type, const void *from, int64_t ld, const int first, const int rows, int64_t left,
+                      float *to, int64_t to_ld) {
     vf r[VF_LANES];
-    if (turn_step(type, left) > VF_LANES) {
-        turn_words(from, ld, first, rows, r);
+    if (transpose_step(type, left) > VF_LANES) {
+        transpose_words(from, ld, first, rows, r);
         UNROLL for (int i = 0; i < VF_LANES; i++) UNROLL for (int odd = 0; odd < 2; odd++)
             v_store(to + (2 * i + odd) * to_ld, v_bf16(v_bits(r[i]), odd));
     } else if (left >= VF_LANES) {
-        turn_elements(type, from, ld, first, rows, VF_LANES, r);
+        transpose_elements(type, from, ld, first, rows, VF_LANES, r);
         UNROLL for (int i = 0; i < VF_LANES; i++) v_store(to + i * to_ld, r[i]);
     } else {
-        turn_elements(type, from, ld, first, rows, left, r);
+        transpose_elements(type, from, ld, first, rows, left, r);
         UNROLL for (int i = 0; i < VF_LANES; i++) if (i < left) v_store(to + i * to_ld, r[i]);
     }
 }
