@@ -224,7 +224,7 @@ struct heed_dot_weights heed_block_dot_weights(const struct attention_block *blo
 }
 
 /* Where nobody asks for scores, what makes dots scales them, too, and finds their maxima. */
-void heed_block_weigh_few(const struct attention_block *block) {
+void heed_block_weigh_thin(const struct attention_block *block) {
     const struct attention_plan *plan = block->plan;
     const struct attention_chunk *chunk = block->chunk;
     const struct heed_exp_rows exp = exp_rows(block, (int)block->rows);

@@ -9,7 +9,7 @@
 struct attention_chunk {
     int64_t start;
     int n, begin, end;
-    /* Of a block of few: whether any of the rows sees it, or its state is kept anyway; and whether weights are rows of dots. */
+    /* Of a thin block: whether any of the rows sees it, or its state is kept anyway; and whether weights are rows of dots. */
     bool seen, dots;
     /* Panels of key_width keys, [head_dim][key_width]; of a thin block without a cache, keys[0] is the first key's row; not used
      * by dots. */
@@ -74,12 +74,12 @@ void heed_block_softmax(struct attention_block *block, float *shared, int64_t fr
 /* Whether the caller wants the work to end. */
 bool heed_block_cancelled(struct attention_block *block);
 
-/* All rows of a block of few against chunks [first, last), at most plan->together of them: all keys, then all values.  False: the
+/* All rows of a thin block against chunks [first, last), at most plan->together of them: all keys, then all values.  False: the
  * call was cancelled. */
-bool heed_block_attend_few(struct attention_block *block, float *shared, int64_t first, int64_t last);
+bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last);
 /* Their products with the current chunk's keys, straight from where these are; and from there to weights. */
 void heed_block_score_thin(const struct attention_block *block);
-void heed_block_weigh_few(const struct attention_block *block);
+void heed_block_weigh_thin(const struct attention_block *block);
 /* With integers: queries [from, from + rows), which are in `source` scaled, become bytes; their products with the current chunk's
  * keys; and its values, weighted, apart, after which `next` will be read. */
 void heed_block_round_queries(const struct attention_block *block, int64_t from, int64_t rows);

@@ -77,7 +77,7 @@ static bool exceed(const struct attention_plan *plan, int64_t cache) {
     return request->key_tokens > cache / key_bytes / max_i64(1, plan->heads);
 }
 
-/* Rows that are few, at most, by where keys and values are: L2 holds all of them, or it does not. */
+/* Rows of a thin block, at most, by where keys and values are: L2 holds all of them, or it does not. */
 static int64_t thin_rows(const struct attention_plan *plan) {
     if (!exceed(plan, heed_cache_sizes().l2))
         return THIN_ROWS;
@@ -87,8 +87,8 @@ static int64_t thin_rows(const struct attention_plan *plan) {
     return plan->key_type == HEED_F32 && plan->value_type == HEED_F32 ? THIN_ROWS_FAR_FLOATS : THIN_ROWS;
 }
 
-/* Of any call: 0 where products of few rows do not do. */
-static int64_t few_rows(const struct attention_plan *plan) {
+/* The same of any call, which has some keys for each row; 0 where thin products do not do. */
+static int64_t most_thin_rows(const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     const int64_t key_bytes = (request->head_dim + request->value_dim) * (int64_t)sizeof(float);
     if (request->compute == HEED_COMPUTE_BF16_AMX || request->key_tokens < ceil_div(THIN_BYTES_LEAST, key_bytes) ||
@@ -402,9 +402,9 @@ static void end_plan(struct attention_plan *plan, int64_t rows) {
  * 0.74 and 0.96 (Zen 5).  But not where workers share the keys of all rows of a head, nor sums of weights, which are made once. */
 void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             bool any_lengths, struct attention_plans *plans) {
-    struct attention_plan *all = &plans->plan[0], *few = &plans->plan[1];
+    struct attention_plan *all = &plans->plan[0], *thin = &plans->plan[1];
     begin_plan(all, given, exec, kernels, any_lengths);
-    const int64_t rows = max_i64(1, all->group * given->query_tokens), most = few_rows(all);
+    const int64_t rows = max_i64(1, all->group * given->query_tokens), most = most_thin_rows(all);
     const int64_t most_apart = min_i64(most, THIN_ROWS_INTO_ONE);
     const bool packed = given->query_starts && most_apart >= all->group && !given->mass.data;
     plans->count = 1;
@@ -414,10 +414,10 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
     if (!packed || all->is_thin || all->splits > 1)
         return;
     plans->count = 2;
-    begin_plan(few, given, exec, kernels, any_lengths);
-    few->is_thin = true;
-    few->most_rows = most_apart;
-    end_plan(few, max_i64(1, rows_of_longest(few)));
+    begin_plan(thin, given, exec, kernels, any_lengths);
+    thin->is_thin = true;
+    thin->most_rows = most_apart;
+    end_plan(thin, max_i64(1, rows_of_longest(thin)));
     all->least_rows = most_apart + 1;
     plan_sequences(all);
 }

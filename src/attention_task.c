@@ -56,14 +56,14 @@ static bool attend_chunk(struct attention_block *block, float *shared, int64_t i
     return true;
 }
 
-/* Few rows start with the first chunk and end with the last, too. */
-static bool attend_few(struct attention_block *block, float *shared, int64_t first, int64_t last, bool is_first) {
+/* The rows of a thin block start with the first chunk and end with the last, too. */
+static bool attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last, bool is_first) {
     const bool alone = block->plan->splits == 1;
     if (is_first)
         heed_block_load_queries(block, 0, block->rows);
     if (is_first && alone)
         heed_block_start_states(block, 0, block->rows);
-    if (!heed_block_attend_few(block, shared, first, last))
+    if (!heed_block_attend_thin(block, shared, first, last))
         return false;
     if (last == block->last_chunk && alone)
         heed_block_finish_rows(block, shared, 0, block->rows);
@@ -115,7 +115,7 @@ static bool attend_chunks(const struct block_group *group, float *shared, int64_
         end = index + chunks_together(plan, index, last);
         for (int i = 0; goes_on && i < group->count; i++) {
             find_next(group, i, index, end, end == last);
-            goes_on = plan->is_thin ? attend_few(&blocks[i], shared, index, end, index == first)
+            goes_on = plan->is_thin ? attend_thin(&blocks[i], shared, index, end, index == first)
                                     : attend_chunk(&blocks[i], shared, index, index == first);
         }
     }

@@ -143,7 +143,7 @@ static void weight_chunk(const struct attention_block *block) {
 static void softmax(const struct attention_block *block, float *shared) {
     const struct heed_merge_rows merge = heed_block_merge(block, 0, (int)block->rows);
     block->chunk->dots = block->plan->thin_dots && are_alike(block) && block->chunk->begins[0] % 2 == 0;
-    heed_block_weigh_few(block);
+    heed_block_weigh_thin(block);
     if (block->plan->splits == 1)
         block->kernels->merge_rows(&merge);
     if (block->plan->i8_values)
@@ -204,7 +204,7 @@ static void weight_chunks(struct attention_block *block, float *shared, int coun
     }
 }
 
-bool heed_block_attend_few(struct attention_block *block, float *shared, int64_t first, int64_t last) {
+bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last) {
     const int count = (int)(last - first);
     for (int i = 0; i < count; i++) {
         block->chunk = &block->chunks[i];
