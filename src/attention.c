@@ -31,9 +31,9 @@ static bool run_task(attention_task *fn, const struct attention_run *run, int64_
     return done;
 }
 
-static bool run_block(void *context, int64_t task, int worker) { return run_task(heed_attention_block, context, task, worker); }
+static bool run_block(void *context, int64_t task, int worker) { return run_task(heed_attention_task, context, task, worker); }
 
-static bool run_mass(void *context, int64_t task, int worker) { return run_task(heed_attention_mass, context, task, worker); }
+static bool run_mass(void *context, int64_t task, int worker) { return run_task(heed_attention_mass_task, context, task, worker); }
 
 /* One after the other.  most: for any lengths. */
 static int64_t workspace_floats(const struct attention_plans *plans, bool most) {

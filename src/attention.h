@@ -168,8 +168,8 @@ int heed_relative_buckets(const struct heed_relative *relative);
 void heed_relative_steps(const struct heed_relative *relative, int *step);
 
 /* Tasks of a plan; workspace as the plan's layout says.  False: cancelled. */
-bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
-bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
+bool heed_attention_task(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
+bool heed_attention_mass_task(const struct attention_plan *plan, int64_t task, float *shared, float *workspace);
 int64_t heed_attention_mass_tasks(const struct attention_plan *plan);
 
 #endif

@@ -69,7 +69,7 @@ static bool add_chunk(struct attention_block *all, float *shared, float *workspa
     return true;
 }
 
-bool heed_attention_mass(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
+bool heed_attention_mass_task(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
     const int64_t chunks = ceil_div(plan->columns, HEED_CHUNK), head = task / chunks, index = task % chunks;
     const struct attention_sequence sequence = heed_attention_sequence(plan->request, head / plan->request->num_kv_heads);
     struct attention_block all;

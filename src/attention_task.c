@@ -158,7 +158,7 @@ static int find_blocks(const struct attention_plan *plan, int64_t task, struct a
     return count;
 }
 
-bool heed_attention_block(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
+bool heed_attention_task(const struct attention_plan *plan, int64_t task, float *shared, float *workspace) {
     struct attention_block blocks[HEED_HEADS_BESIDE], then;
     struct attention_chunk chunks[HEED_CHUNKS_TOGETHER];
     struct block_group group = {blocks, find_blocks(plan, task, blocks, HEED_HEADS_BESIDE), NULL};

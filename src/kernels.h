@@ -238,7 +238,7 @@ struct heed_thin_blocks {
     bool raises;
 };
 
-/* TYPE_BLOCK elements of a row for products in HEED_COMPUTE_I8: they are q * scale, and less is minus their sum, for what is
+/* TYPE_BLOCK elements of a row for products in HEED_COMPUTE_I8: they are q * scale, and minus_sum is minus their sum, for what is
  * subtracted from q4_K and q5_K. */
 struct heed_i8_block {
     int8_t q[TYPE_BLOCK];
@@ -246,7 +246,7 @@ struct heed_i8_block {
     /* -8 times the sum of q, and the same of the first half: integers of q4_0 are stored 8 too large, of q5_0 16, of q6_K, whose
      * groups are 16, 32, and some kernels raise those of q8_0. */
     int32_t minus_8, minus_8_of_first;
-    float less;
+    float minus_sum;
 };
 
 /* c[i][j] = chain, from 0, over blocks of fma(the sum of a's integers times b's, a's scale * b's scale, chain) for j < columns, or

@@ -160,8 +160,8 @@ static struct heed_i8_block *new_i8_rows(const struct heed_kernels *table, const
             first += p < TYPE_BLOCK / 2 ? q[p] : 0;
         }
         must(blocks[i].minus_8 != -8 * sum || blocks[i].minus_8_of_first != -8 * first ? "another sum" : NULL);
-        const float less = scale * (float)-sum;
-        must(compare(ANY_NAN, &blocks[i].less, &less, 1, 1));
+        const float minus_sum = scale * (float)-sum;
+        must(compare(ANY_NAN, &blocks[i].minus_sum, &minus_sum, 1, 1));
     }
     return blocks;
 }

@@ -10,7 +10,7 @@
  * x, off by 2 ULP at most.  What rounding takes from x log2(e) is a factor exp2(rest), and |rest| is below 2^-15. */
 INLINE vf exp_below_1(vf x, vf x_rest, const float factor) {
     const vf log2e = v_set1(factor * 0x1.715476p+0f), log2e_rest = v_set1(factor * 0x1.4ae0cp-26f), ln2 = v_set1(0x1.62e43p-1f);
-    const vf z = v_mul(x, log2e), e = v_exp2(z);
+    const vf z = v_mul(x, log2e), e = exp2_of(z);
     const vf rest = v_fma(x_rest, log2e, v_fma(x, log2e_rest, v_fma(x, log2e, v_negate(z))));
     return v_fma(v_mul(rest, ln2), e, e);
 }

@@ -36,7 +36,7 @@ INLINE float dot_weigh_row(const bool scaled, float *s, int begin, int end, floa
     NO_UNROLL for (int j = begin / HEED_DOT * HEED_DOT; j < end; j += HEED_DOT) {
         vf p[DOT_VECTORS];
         UNROLL for (int v = 0; v < DOT_VECTORS; v++) {
-            p[v] = v_exp2_flush(v_sub(v_load(s + j + v * VF_LANES), base));
+            p[v] = exp2_flush(v_sub(v_load(s + j + v * VF_LANES), base));
             sum[v % SUM_VECTORS] = v_add(sum[v % SUM_VECTORS], p[v]);
             if (scaled)
                 p[v] = v_mul(p[v], v_load(scales + j + v * VF_LANES));

@@ -27,14 +27,14 @@ INLINE vf exp2_fraction(const float *coefficients, vf f) {
     return v_fma(r, f, v_set1(coefficients[6]));
 }
 
-INLINE vf v_exp2(vf x) {
+INLINE vf exp2_of(vf x) {
     vf power;
     const vf f = v_exp2_split(x, &power);
     return v_exp2_scale(exp2_fraction(exp2_coefficients, f), power, x);
 }
 
 /* The same between v_flush_begin and v_flush_end. */
-INLINE vf v_exp2_flush(vf x) {
+INLINE vf exp2_flush(vf x) {
     vf power;
     const vf f = v_exp2_split(x, &power);
     return v_exp2_scale_flush(exp2_fraction(exp2_coefficients, f), power, x);
@@ -45,7 +45,7 @@ INLINE vf v_exp2_flush(vf x) {
 INLINE float exp_base(float max) { return max == -INFINITY ? 0.0f : max; }
 
 /* Either of them where few registers are free: coefficients come from memory every time. */
-INLINE vf v_exp2_lean(const bool flush, vf x) {
+INLINE vf exp2_lean(const bool flush, vf x) {
     const float *coefficients = exp2_coefficients;
     __asm__ volatile("" : "+r"(coefficients)); /* volatile: each time another pointer, or they are kept after all, on the stack */
     vf power;
@@ -55,9 +55,9 @@ INLINE vf v_exp2_lean(const bool flush, vf x) {
 
 enum { EXP2_COEFFICIENTS = sizeof exp2_coefficients / sizeof *exp2_coefficients, EXP_ABREAST = VF_LANES > 1 ? 4 : 1 };
 
-/* v_exp2 of EXP_ABREAST vectors, step by step side by side: those that wait for their next step take places from those
+/* 2^x of EXP_ABREAST vectors, step by step side by side: those that wait for their next step take places from those
  * that could begin (Zen 4 has 64 of them, an exponential 16 steps).  lean: as above. */
-INLINE void v_exp2_abreast(const bool lean, vf x[EXP_ABREAST]) {
+INLINE void exp2_abreast(const bool lean, vf x[EXP_ABREAST]) {
     vf f[EXP_ABREAST], power[EXP_ABREAST], r[EXP_ABREAST];
     const float *coefficients = exp2_coefficients;
     if (lean)

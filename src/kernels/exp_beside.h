@@ -55,7 +55,7 @@ INLINE void exp_beside_step(const bool words, struct exp_beside *beside, struct 
     vf p[EXP_STEP / VF_LANES];
     UNROLL for (int v = 0; v < EXP_STEP / VF_LANES; v++) {
         float *sum = beside->sums + v % SUM_VECTORS * VF_LANES;
-        p[v] = v_pin(v_exp2_lean(words, v_sub(v_load(s + v * VF_LANES), v_set1(place->base))));
+        p[v] = v_pin(exp2_lean(words, v_sub(v_load(s + v * VF_LANES), v_set1(place->base))));
         v_store(sum, v_add(v_load(sum), p[v]));
         if (!words && beside->block->pairs)
             v_store(s + v * VF_LANES, v_swap(pair_weight(p[v])));

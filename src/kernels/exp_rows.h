@@ -4,7 +4,7 @@
 
 /* exp2(s[j] - base) for one vector of scores; added to sum. */
 INLINE vf exp_vector(const float *s, vf base, vf *sum) {
-    const vf p = v_exp2_flush(v_sub(v_load(s), base));
+    const vf p = exp2_flush(v_sub(v_load(s), base));
     *sum = v_add(*sum, p);
     return p;
 }
@@ -49,7 +49,7 @@ NOINLINE float exp_row_pairs(float *s, int n, float max) { return exp_row(true, 
 NOINLINE float exp_row_scaled_pairs(const float *scales, float *s, int n, float max) { return exp_row(true, scales, s, n, max); }
 
 static void exp2_array(const float *x, int64_t n, float *y) {
-    EACH_VECTOR(i, n, v_store_n(y + i, v_exp2(v_load_n(x + i, LEFT)), LEFT));
+    EACH_VECTOR(i, n, v_store_n(y + i, exp2_of(v_load_n(x + i, LEFT)), LEFT));
 }
 
 /* Of rows before `end`, given the maxima. */

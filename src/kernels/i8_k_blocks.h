@@ -79,34 +79,34 @@ INLINE void i8_k_half(const enum heed_type type, const bool hold, const int rows
     }
 }
 
-/* What sums of a half of a group of q6_K are too large by, negative. */
-INLINE vi i8_k_excess(const struct heed_i8_block *a, const int half) {
-    const int32_t excess = 4 * (half ? a->minus_8 - a->minus_8_of_first : a->minus_8_of_first);
-    return v_set1_word((const int8_t *)&excess);
+/* What is to be added to sums of a half of a group of q6_K: minus what they are too large by. */
+INLINE vi i8_k_correction(const struct heed_i8_block *a, const int half) {
+    const int32_t correction = 4 * (half ? a->minus_8 - a->minus_8_of_first : a->minus_8_of_first);
+    return v_set1_word((const int8_t *)&correction);
 }
 
 /* A row's part of a group, or of a half of one of q6_K. */
 struct i8_k_row {
-    vf scale, less, excess;
+    vf scale, minus_sum, correction;
 };
 INLINE struct i8_k_row i8_k_row(const enum heed_type type, const struct heed_i8_block *a, const int half) {
-    struct i8_k_row row = {.scale = v_set1(a->scale), .less = v_zero(), .excess = v_zero()};
+    struct i8_k_row row = {.scale = v_set1(a->scale), .minus_sum = v_zero(), .correction = v_zero()};
     if (type != HEED_Q6_K)
-        row.less = v_set1(a->less);
+        row.minus_sum = v_set1(a->minus_sum);
     else if (!I8_STARTS)
-        row.excess = v_float_of_int(i8_k_excess(a, half));
+        row.correction = v_float_of_int(i8_k_correction(a, half));
     return row;
 }
 INLINE vi i8_k_start(const enum heed_type type, const struct heed_i8_block *a, const int half) {
-    return type == HEED_Q6_K && I8_STARTS ? i8_k_excess(a, half) : v_zero_int();
+    return type == HEED_Q6_K && I8_STARTS ? i8_k_correction(a, half) : v_zero_int();
 }
-/* A chain takes in its sum: by and less are the columns' scales. */
+/* A chain takes in its sum: by is the columns' scale, less their m * t. */
 INLINE vf i8_k_chain(const enum heed_type type, vf chain, vi sum, const struct i8_k_row *row, vf by, vf less) {
     vf products = v_float_of_int(i8_k_sum(type, sum));
     if (type == HEED_Q6_K && !I8_STARTS)
-        products = v_add(products, row->excess);
+        products = v_add(products, row->correction);
     chain = v_fma(products, v_mul(row->scale, by), chain);
-    return type == HEED_Q6_K ? chain : v_fma(row->less, less, chain);
+    return type == HEED_Q6_K ? chain : v_fma(row->minus_sum, less, chain);
 }
 
 /* The chains of a tile take in the sums of a group, or of a half of one of q6_K. */

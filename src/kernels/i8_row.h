@@ -30,13 +30,13 @@ INLINE void i8_bytes(const enum heed_type type, const void *x, float inverse, in
 }
 
 /* Of integers, whose 0 has no sign. */
-INLINE float i8_less(const struct heed_i8_block *y) { return y->scale * ((float)y->minus_8 * 0.125f); }
+INLINE float i8_minus_sum(const struct heed_i8_block *y) { return y->scale * ((float)y->minus_8 * 0.125f); }
 
 /* One block, also where some number is not finite.  Without sums these hold anything. */
 INLINE void i8_block(const enum heed_type type, const bool sums, const void *x, struct heed_i8_block *y) {
     const vf sizes = i8_sizes(type, x);
     if (v_any_nan(&sizes, 1)) {
-        *y = (struct heed_i8_block){.scale = __builtin_nanf(""), .less = __builtin_nanf("")};
+        *y = (struct heed_i8_block){.scale = __builtin_nanf(""), .minus_sum = __builtin_nanf("")};
         return;
     }
     const float least = 0x1p-126f, scale = v_hmax(sizes) / 127.0f; /* below `least` 1 / scale may be infinite */
@@ -47,7 +47,7 @@ INLINE void i8_block(const enum heed_type type, const bool sums, const void *x, 
         return;
     y->minus_8_of_first = -8 * (int32_t)v_sum(sum[0]);
     y->minus_8 = y->minus_8_of_first - 8 * (int32_t)v_sum(sum[1]);
-    y->less = i8_less(y);
+    y->minus_sum = i8_minus_sum(y);
 }
 
 /* Lane p of row i becomes lane i of r[p]. */
@@ -105,7 +105,7 @@ INLINE bool i8_group(const enum heed_type type, const bool sums, const void *x, 
     NO_UNROLL for (int i = 0; i < count; i++) {
         y[i].minus_8 = (int32_t)both[i];
         y[i].minus_8_of_first = (int32_t)first[i];
-        y[i].less = i8_less(&y[i]);
+        y[i].minus_sum = i8_minus_sum(&y[i]);
     }
     return true;
 }

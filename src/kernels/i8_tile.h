@@ -80,29 +80,31 @@ INLINE void i8_word(const enum heed_type type, const bool hold, const int rows, 
     }
 }
 
-/* What numbers of b are too large by, and sums, negative. */
+/* What numbers of b are too large by. */
 INLINE int i8_raised(const enum heed_type type) {
     return type == HEED_Q4_0 ? 8 : type == HEED_Q5_0 ? 16 : type == HEED_MXFP4 ? MXFP4_RAISED : I8_RAISED;
 }
-INLINE vi i8_excess(const enum heed_type type, const struct heed_i8_block *a) {
+/* What is to be added to sums: minus what they are too large by. */
+INLINE vi i8_correction(const enum heed_type type, const struct heed_i8_block *a) {
     const int raised = i8_raised(type);
-    const int32_t excess = raised % 8 ? a->minus_8 / 4 * (raised / 2) : a->minus_8 * (raised / 8);
-    return v_set1_word((const int8_t *)&excess);
+    const int32_t correction = raised % 8 ? a->minus_8 / 4 * (raised / 2) : a->minus_8 * (raised / 8);
+    return v_set1_word((const int8_t *)&correction);
 }
 INLINE vi i8_start(const enum heed_type type, const struct heed_i8_block *a) {
-    return I8_STARTS ? i8_excess(type, a) : v_zero_int();
+    return I8_STARTS ? i8_correction(type, a) : v_zero_int();
 }
 
 /* Of a block's rows, what their sums need at the end. */
 struct i8_end {
     const struct heed_i8_block *a;
     int64_t lda;
-    vf excess[I8_COLUMNS_MOST];
+    vf correction[I8_COLUMNS_MOST];
 };
 INLINE bool i8_corrects(const enum heed_type type) { return !I8_STARTS && i8_raised(type) > 0; }
 INLINE struct i8_end i8_end_begin(const enum heed_type type, const int rows, const struct heed_i8_block *a, int64_t lda) {
     struct i8_end end = {.a = a, .lda = lda};
-    UNROLL for (int i = 0; i < rows; i++) if (i8_corrects(type)) end.excess[i] = v_float_of_int(i8_excess(type, a + i * lda));
+    UNROLL for (int i = 0; i < rows; i++) if (i8_corrects(type)) end.correction[i] =
+        v_float_of_int(i8_correction(type, a + i * lda));
     return end;
 }
 
@@ -110,7 +112,7 @@ INLINE struct i8_end i8_end_begin(const enum heed_type type, const int rows, con
 INLINE vf i8_chain(const enum heed_type type, vf chain, vi sum, const struct i8_end *end, const int i, vf d) {
     vf products = v_float_of_int(type == HEED_Q4_0 ? I8_DOT_U4_END(sum) : sum);
     if (i8_corrects(type))
-        products = v_add(products, end->excess[i]);
+        products = v_add(products, end->correction[i]);
     return v_fma(products, v_mul(v_set1(end->a[i * end->lda].scale), d), chain);
 }
 

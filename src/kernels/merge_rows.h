@@ -15,8 +15,8 @@ INLINE void merge_maxima(const struct heed_merge_rows *block) {
         const vf old_max = v_load_n(block->max + i, left), chunk_max = v_load_n(block->chunk_max + i, left);
         const vf new_max = v_max(old_max, chunk_max);
         v_store_n(block->max + i, new_max, left);
-        v_store(block->keep_old + i, v_zero_at_minus_inf(v_exp2(v_sub(old_max, new_max)), old_max));
-        v_store(block->take_new + i, v_zero_at_minus_inf(v_exp2(v_sub(chunk_max, new_max)), chunk_max));
+        v_store(block->keep_old + i, v_zero_at_minus_inf(exp2_of(v_sub(old_max, new_max)), old_max));
+        v_store(block->take_new + i, v_zero_at_minus_inf(exp2_of(v_sub(chunk_max, new_max)), chunk_max));
     }
 }
 

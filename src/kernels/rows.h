@@ -77,7 +77,7 @@ static void weights_row(float *w, int64_t n, float max, float sum) {
     if (fill_without_sum(w, n, sum))
         return;
     const vf base = v_set1(max), reciprocal = v_set1(1.0f / sum);
-    EACH_VECTOR(i, n, v_store_n(w + i, v_mul(v_exp2(v_sub(v_load_n(w + i, LEFT), base)), reciprocal), LEFT));
+    EACH_VECTOR(i, n, v_store_n(w + i, v_mul(exp2_of(v_sub(v_load_n(w + i, LEFT), base)), reciprocal), LEFT));
 }
 
 #endif

@@ -68,7 +68,7 @@ static void mass_row(float *y, const float *z, int64_t n, float max, float sum) 
     if (sum == 0.0f)
         return;
     EACH_VECTOR(i, n, {
-        const vf weight = v_mul(v_exp2(v_sub(v_load_n(z + i, LEFT), base)), reciprocal);
+        const vf weight = v_mul(exp2_of(v_sub(v_load_n(z + i, LEFT), base)), reciprocal);
         v_store_n(y + i, v_add(v_load_n(y + i, LEFT), weight), LEFT);
     });
 }

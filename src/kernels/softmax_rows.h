@@ -56,7 +56,7 @@ INLINE vf softmax_argument(vf x, struct softmax_scale scale) { return v_mul(v_su
 /* Exponentials of the vectors from v on, added to their lanes of sum. */
 INLINE void softmax_step(const float *x, int v, struct softmax_scale scale, vf p[EXP_ABREAST], vf sum[SUM_VECTORS]) {
     UNROLL for (int i = 0; i < EXP_ABREAST; i++) p[i] = softmax_argument(v_load(x + v + i * VF_LANES), scale);
-    v_exp2_abreast(FEW_REGISTERS, p);
+    exp2_abreast(FEW_REGISTERS, p);
     UNROLL for (int i = 0; i < EXP_ABREAST; i++) {
         vf *lanes = &sum[(v / VF_LANES + i) % SUM_VECTORS];
         *lanes = v_add(*lanes, p[i]);
@@ -73,7 +73,7 @@ INLINE void softmax_exps(const float *x, int64_t n, struct softmax_scale scale, 
     NO_UNROLL for (; i < n; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < HEED_SUM_LANES; v += VF_LANES) {
         const int64_t left = n - i - v;
         if (left > 0) {
-            const vf e = v_keep_first(v_exp2(softmax_argument(v_load_n(x + i + v, left), scale)), left, v_zero());
+            const vf e = v_keep_first(exp2_of(softmax_argument(v_load_n(x + i + v, left), scale)), left, v_zero());
             v_store_n(p + i + v, e, left);
             sum[v / VF_LANES] = v_add(sum[v / VF_LANES], e);
         }
@@ -209,7 +209,7 @@ NOINLINE float softmax_chunk_streamed(const struct softmax_chunk *chunk, struct 
 /* Factors of chunks from their maxima, but for what all have in common. */
 INLINE void softmax_factors(float *factors, int64_t chunks, float max, float factor) {
     const struct softmax_scale scale = softmax_scale_of(max, fabsf(factor));
-    EACH_VECTOR(c, chunks, v_store_n(factors + c, v_exp2(softmax_argument(v_load_n(factors + c, LEFT), scale)), LEFT));
+    EACH_VECTOR(c, chunks, v_store_n(factors + c, exp2_of(softmax_argument(v_load_n(factors + c, LEFT), scale)), LEFT));
 }
 
 /* A NaN weight makes the sum NaN, so the sum alone tells whether a row needs the one NaN. */

@@ -21,8 +21,8 @@ enum {
 struct blocks_scales {
     vf d[BLOCKS_VECTORS], by[BLOCKS_VECTORS];
 };
-INLINE void load_scales(const enum heed_type type, const bool raised, const int vectors, const char *block, int j, const int half,
-                        struct blocks_scales *scales) {
+INLINE void blocks_load_scales(const enum heed_type type, const bool raised, const int vectors, const char *block, int j,
+                               const int half, struct blocks_scales *scales) {
     const float by[2] = {type == HEED_Q4_0 ? VF_RAISED_INT4(0) : VF_RAISED_BYTE, VF_RAISED_INT4(1)};
     UNROLL for (int v = 0; v < vectors; v++) {
         scales->d[v] = load_scale(type, block, j + v * VF_LANES);
@@ -30,8 +30,8 @@ INLINE void load_scales(const enum heed_type type, const bool raised, const int 
     }
 }
 /* Row i of a turn times the scales: d * q, or fma(d, q + by, -(d * by)), where no step rounds. */
-INLINE vf load_scaled(const enum heed_type type, const bool raised, const struct blocks_scales *scales,
-                      const struct block_turn *turn, const int v, const int half, const int i) {
+INLINE vf blocks_load_scaled(const enum heed_type type, const bool raised, const struct blocks_scales *scales,
+                             const struct block_turn *turn, const int v, const int half, const int i) {
     if (!raised)
         return v_mul(scales->d[v], load_weight(type, turn, v * VF_LANES, half, i));
     const vi word = load_word(turn, v * VF_LANES, i);
@@ -44,7 +44,7 @@ INLINE void blocks_step(const enum heed_type type, const bool raised, const int 
                         const float *const a[ROW_GROUPS], int64_t lda, const struct block_turn *turn,
                         const struct blocks_scales *scales, const int half, const int p) {
     vf b[BLOCKS_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(load_scaled(type, raised, scales, turn, v, half, p));
+    UNROLL for (int v = 0; v < vectors; v++) b[v] = v_pin(blocks_load_scaled(type, raised, scales, turn, v, half, p));
     UNROLL for (int i = 0; i < rows; i++) {
         const vf row = v_set1(a[i / ROW_GROUP][i % ROW_GROUP * lda + p]);
         UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, b[v]);
@@ -60,7 +60,7 @@ INLINE void blocks_word(const enum heed_type type, const bool raised, const int 
     UNROLL for (int from = 0; from < vectors; from += abreast) UNROLL for (int p = word; p < word + WORD_BYTES; p++) {
         UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_set1(a[i * lda + p]));
         UNROLL for (int v = from; v < from + abreast; v++) {
-            const vf b = v_pin(load_scaled(type, raised, scales, turn, v, half, p));
+            const vf b = v_pin(blocks_load_scaled(type, raised, scales, turn, v, half, p));
             UNROLL for (int i = 0; i < rows; i++) acc[i][v] = v_pin(v_chain(acc[i][v], row[i], b));
         }
     }
@@ -100,7 +100,7 @@ INLINE void blocks_body(const enum heed_type type, const bool raised, const int 
         UNROLL for (int half = 0; half < block_halves(type); half++) {
             const char *words = block + panel_words_at(type), *end = words + block_words(type) * WORDS_BYTES;
             struct block_turn turn = block_turn_at(type, block + j * WORD_BYTES, 0);
-            load_scales(type, raised, vectors, block, j, half, &scales);
+            blocks_load_scales(type, raised, vectors, block, j, half, &scales);
             if (raised)
                 PIN(end); /* else gcc unrolls q4_0's two turns, which costs what the operation less saves */
             if (type == HEED_Q5_0)
@@ -175,7 +175,7 @@ BLOCKS_SHAPE(raised_q8_0, HEED_Q8_0, true, 1)
 BLOCKS_SHAPE(raised_q4_0, HEED_Q4_0, true, 1)
 
 /* All rows, as evenly as may be; the first ones fetch. */
-static void multiply_window(enum heed_type type, const struct blocks_window *whole, const struct thin_parts *rows) {
+static void blocks_multiply_window(enum heed_type type, const struct blocks_window *whole, const struct thin_parts *rows) {
     static void (*const shapes[][12])(const struct blocks_window *) = {
         [HEED_I8] = BLOCKS_NAMES(blocks_i8),      [HEED_Q8_0] = BLOCKS_NAMES(blocks_q8_0),
         [HEED_Q4_0] = BLOCKS_NAMES(blocks_q4_0),  [HEED_Q5_0] = BLOCKS_NAMES(blocks_q5_0),
@@ -192,12 +192,12 @@ static void multiply_window(enum heed_type type, const struct blocks_window *who
         window.c += count * HEED_PANEL;
     }
 }
-static void multiply_window_raised(enum heed_type type, struct blocks_window *window) {
+static void blocks_multiply_raised(enum heed_type type, struct blocks_window *window) {
     window->fetches = true;
     (type == HEED_Q8_0 ? raised_q8_0_1 : raised_q4_0_1)(window);
 }
 
-static void multiply_blocks(const struct heed_thin_blocks *product, bool raised) {
+static void blocks_multiply(const struct heed_thin_blocks *product, bool raised) {
     float packed[WINDOW_FLOATS] __attribute__((aligned(64)));
     const enum heed_type type = product->type;
     const struct thin_parts rows = thin_parts_of(product->rows, blocks_rows(type));
@@ -217,15 +217,15 @@ static void multiply_blocks(const struct heed_thin_blocks *product, bool raised)
             window.next = start + window.k < product->k ? type_at(type, columns, window.k) : next;
         }
         if (raised)
-            multiply_window_raised(type, &window);
+            blocks_multiply_raised(type, &window);
         else
-            multiply_window(type, &window, &rows);
+            blocks_multiply_window(type, &window, &rows);
         window.continues = true;
     }
 }
 
 /* Whether a product of one of these, not 0, with a weight, which is at least 2^-24 or 0, may round to 0. */
-static bool may_vanish(const float *a, int64_t k) {
+static bool blocks_may_vanish(const float *a, int64_t k) {
     bool small = false;
     for (int64_t p = 0; p < k; p++)
         small |= a[p] != 0.0f && fabsf(a[p]) < 0x1p-100f;
@@ -234,14 +234,14 @@ static bool may_vanish(const float *a, int64_t k) {
 
 /* Raised, two kinds of weights are others than d * q: those of an infinite d are NaN, and 0 is always +0, which a sum shows only if
  * it is -0, for which a product must have vanished. */
-static bool may_differ(const struct heed_thin_blocks *product) {
+static bool blocks_may_differ(const struct heed_thin_blocks *product) {
     vf c[HEED_PANEL / VF_LANES], times_infinity[HEED_PANEL / VF_LANES];
     UNROLL for (int v = 0; v < HEED_PANEL / VF_LANES; v++) {
         c[v] = v_load(product->c + v * VF_LANES);
         times_infinity[v] = v_mul(c[v], v_set1(INFINITY)); /* NaN if c is, or is 0 */
     }
     return v_any_nan(times_infinity, HEED_PANEL / VF_LANES) &&
-           (v_any_nan(c, HEED_PANEL / VF_LANES) || may_vanish(product->a, product->k));
+           (v_any_nan(c, HEED_PANEL / VF_LANES) || blocks_may_vanish(product->a, product->k));
 }
 
 static void thin_blocks(const struct heed_thin_blocks *product) {
@@ -251,9 +251,9 @@ static void thin_blocks(const struct heed_thin_blocks *product) {
     }
     const bool raised =
         VF_RAISES && product->raises && product->rows == 1 && (product->type == HEED_Q8_0 || product->type == HEED_Q4_0);
-    multiply_blocks(product, raised);
-    if (raised && may_differ(product))
-        multiply_blocks(product, false);
+    blocks_multiply(product, raised);
+    if (raised && blocks_may_differ(product))
+        blocks_multiply(product, false);
 }
 
 #endif
