@@ -1,10 +1,10 @@
-/* Attention from request to result: validate (attention_check.c), plan (attention_plan.c, attention_layout.c), run: tasks
- * (attention_task.c) are blocks of rows (attention_block.c) against chunks of keys (attention_keys.c) as far as they see them
- * (attention_ranges.c), few of them (attention_thin.c) or as AMX and vdpbf16ps multiply them (attention_dots.c), with what is added
- * to scores (attention_scores.c); partial states and their merge (attention_states.c); outputs (attention_finish.c); sums of
- * weights (attention_mass.c).  What these share: sequences (attention_sequence.c), memory (attention_memory.c), what is fetched
- * ahead (attention_fetch.c).  Small calls go a way of their own (attention_small.c), and a layer around it all is
- * attention_layer.c. */
+/* Attention from request to result (attention.c): validate (attention_check.c), plan (attention_plan.c, attention_layout.c), run:
+ * tasks (attention_task.c) are blocks of rows (attention_block.c) against chunks of keys (attention_keys.c) as far as they see them
+ * (attention_ranges.c), few of them (attention_thin.c), as integers (attention_i8.c), or as AMX and vdpbf16ps multiply them
+ * (attention_dots.c), with what is added to scores (attention_scores.c); partial states and their merge (attention_states.c);
+ * outputs (attention_finish.c); sums of weights (attention_mass.c).  What these share: sequences (attention_sequence.c), memory
+ * (attention_memory.c), what is fetched ahead (attention_fetch.c).  Small calls go a way of their own (attention_small.c), and a
+ * layer around it all is attention_layer.c. */
 #ifndef HEED_ATTENTION_H
 #define HEED_ATTENTION_H
 

@@ -15,9 +15,10 @@ const struct heed_kernels *heed_kernels_compiled(int index);
 /* The usable table called name (NULL or "": the best one).  HEED_UNSUPPORTED_ISA, with a message that lists the usable names,
  * otherwise. */
 enum heed_status heed_kernels_find(const char *name, const char *source, const struct heed_kernels **kernels);
-/* The table of a call, whose exec is checked: its choice, else that of HEED_ISA, which is read once per process, else the best. */
+/* Checks exec, then finds the table of a call: the one that exec.isa names, else that of HEED_ISA, which is read once per process,
+ * else the best. */
 enum heed_status heed_exec_kernels(const struct heed_exec *exec, const struct heed_kernels **kernels);
-/* The same for one that has been checked. */
+/* The same for an exec that has been checked. */
 enum heed_status heed_kernels_for(const struct heed_exec *exec, const struct heed_kernels **kernels);
 
 /* What makes products of this kind from factors that are arranged for it: the table's, or another one's if the operating system

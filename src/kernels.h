@@ -464,7 +464,7 @@ struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */
     unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
     int lanes;         /* floats in a vector */
-    int tile_rows;     /* of all tiles; at most HEED_MAX_TILE_ROWS */
+    int tile_rows;     /* of tiles of floats, at most HEED_MAX_TILE_ROWS; dots have their own, tall tiles twice as many */
     int tile_columns;  /* a multiple of lanes that divides HEED_PANEL */
 
     /* panel[p][0..63] = b[p][0..columns-1], zeros after them, of either sign; columns <= 64.  pack: b[p][j] is src[p * ld + j];

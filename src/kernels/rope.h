@@ -1,4 +1,5 @@
-/* Keys and values on their way into a cache: rotary embedding, and scales of channels.  Contracts in src/kernels.h. */
+/* Rotary embedding (heed_rope, heed_kv_append), and division by scales of channels, of keys and values on their way into a cache.
+ * Contracts in src/kernels.h. */
 #ifndef HEED_KERNELS_ROPE_H
 #define HEED_KERNELS_ROPE_H
 

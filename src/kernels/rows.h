@@ -1,4 +1,5 @@
-/* Passes over rows: scaling queries, finishing outputs and attention weights.  Contracts in src/kernels.h. */
+/* Passes over rows: scaling queries, finishing outputs and attention weights, and adding rows of any type times a factor
+ * (heed_embedding, heed_convert).  Contracts in src/kernels.h. */
 #ifndef HEED_KERNELS_ROWS_H
 #define HEED_KERNELS_ROWS_H
 

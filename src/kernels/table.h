@@ -1,4 +1,5 @@
-/* All kernels of one instruction set and their table; the last line of each arch/.../<isa>.c, after its vocabulary and tile sizes.
+/* All kernels of one instruction set and their table, for arch/.../<isa>.c, which includes it after its vocabulary and tile sizes;
+ * KERNELS makes further tables of the same kernels there, as avx512.c does for AMX and for products of bf16.
  *
  * TILE_ROWS, TILE_VECTORS: the tile; TABLE: the table's symbol; TABLE_NAME, TABLE_REQUIRES: its name and HEED_CPU_* bits; TABLE_I8:
  * better heed_i8_kernels that some of its processors have, if there are any. */
