@@ -112,14 +112,14 @@ struct attention_plan {
     bool is_far;                        /* shared caches do not hold keys and values; false also where that does not matter */
     bool in_order;                      /* a chunk's keys lie in one piece of a cache, and so do its values */
     bool pack_keys, pack_values;
-    bool pairs;                          /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
-    const struct heed_i8_kernels *i8;    /* what makes products of integers, where keys or values are bytes in HEED_COMPUTE_I8; */
-    bool i8_keys, i8_values;             /* which of them meet bytes so */
-    const struct heed_dots *dots;        /* what makes products, if factors are arranged for it; */
-    const struct heed_dots *thin_dots;   /* of few rows, if queries and weights alone are */
-    int64_t value_panel;                 /* floats of 64 columns of a chunk's values, as dots have them */
-    int64_t depth;                       /* of queries and keys, as the kernels see them: floats */
-    int subrows;                         /* rows that are computed at once: all of few; else SUBROWS, twice as many, or a tile */
+    bool pairs;                        /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
+    const struct heed_i8_kernels *i8;  /* what multiplies integers, if keys or values are bytes in HEED_COMPUTE_I8; else NULL */
+    bool i8_keys, i8_values;           /* whether i8 multiplies queries by keys, and weights by values */
+    const struct heed_dots *dots;      /* what multiplies if queries, keys, weights and values are arranged for it; else NULL */
+    const struct heed_dots *thin_dots; /* what multiplies thin blocks if queries and weights are arranged for it; else NULL */
+    int64_t value_panel;               /* floats of 64 columns of a chunk's values, as dots have them */
+    int64_t depth;                     /* of queries and keys, as the kernels see them: floats */
+    int subrows; /* rows that are computed at once: all of a thin block; else SUBROWS, twice as many, or a tile */
     enum heed_type key_type, value_type; /* as they are stored */
     struct kv_layout cache;
     int64_t group;

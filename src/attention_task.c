@@ -16,7 +16,7 @@ static void attend_rows(struct attention_block *block, float *shared, int64_t fr
     heed_block_softmax(block, shared, from, rows);
 }
 
-/* The caller may have other uses for what dots need. */
+/* exec.cancelled is the caller's code and may use AMX itself, so the tile registers are its own while it runs. */
 bool heed_block_cancelled(struct attention_block *block) {
     const struct attention_plan *plan = block->plan;
     if (!plan->exec || !plan->exec->cancelled)

@@ -240,7 +240,8 @@ static void multiply_block(struct dots_block *block) {
     }
 }
 
-/* Nothing of the caller's runs meanwhile, which may have other uses for what dots need. */
+/* exec.cancelled is not called in here: it is the caller's code and may use AMX itself, and the tile registers are not its own
+ * meanwhile. */
 static void load_and_multiply(struct dots_block *block) {
     const struct heed_dots *dots = block->run->dots;
     struct heed_dots_callers callers;

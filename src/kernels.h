@@ -192,31 +192,36 @@ struct heed_softmax_values {
 };
 
 /* c[i][j] = chain, from c[i][j] if `continues`, else from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], or of a[i][p] * b[j][p]
- * if b is transposed; then the first `skipped` of its rows are not read, and these columns of c hold anything.  b is of the given
- * type, any without blocks.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b may be
- * fetched, and at the end what follows, from `next` on (NULL: nothing), in rows next_step bytes apart if that is not 0.  c, and b
- * if it is of floats, not transposed and not `exact`, have room up to columns rounded up to whole vectors.
- * pairs: a is pairs, along rows, of p, of which an odd k's last odd one may be anything; so are elements of b taken, not rounded:
- * they must be bf16 as they are.  a_words: a is rows as load_a of the table's dots of pairs has them, which must have thin_pairs;
- * b is in whole vectors of columns, of bf16 or bytes.  words: b is a panel of bf16 as heed_gemm_pack_b has it; nothing continues.
- * far: caches do not hold b; near: L2 has room for it; crowded: of lines of as many of its rows as there are, one below the other,
- * L1 keeps 8 (heed_cache_crowded); in_order: it is long, or lies behind or before others that are read in turn; fetch_into: where
- * what is ahead goes.  These five are advice. */
+ * if b is transposed.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b may be
+ * fetched, and at the end what follows.  c, and b if it is of floats, not transposed and not `exact`, have room up to columns
+ * rounded up to whole vectors.  far, near, crowded, in_order, fetch_into and next are advice. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
     const float *a;
     int64_t lda;
     const void *b;
-    enum heed_type type;
+    enum heed_type type; /* of b: any without blocks */
     int64_t ldb;
     float *c;
     int64_t ldc;
-    int skipped;
-    bool pairs, a_words, words, continues, far, near, crowded, in_order, exact;
-    enum heed_fetch_into fetch_into;
-    const void *next;
-    int64_t next_step;
+    int skipped; /* so many first rows of a transposed b are not read, and these columns of c hold anything */
+    /* a is pairs, along rows; of an odd k the odd element of the last pair may be anything.  So are elements of b taken, not
+     * rounded: they must be bf16 as they are. */
+    bool pairs;
+    /* a is rows as load_a of the table's dots of pairs has them, which must have thin_pairs; b is in whole vectors of columns, of
+     * bf16 or bytes. */
+    bool a_words;
+    bool words; /* b is a panel of bf16 as heed_gemm_pack_b has it; nothing continues */
+    bool continues;
+    bool far;                        /* caches do not hold b */
+    bool near;                       /* L2 has room for b */
+    bool crowded;                    /* of lines of b's rows, one below the other, L1 keeps no more than 8 (heed_cache_crowded) */
+    bool in_order;                   /* b is long, or lies behind or before others that are read in turn */
+    bool exact;                      /* b ends with its columns, and has no room for whole vectors */
+    enum heed_fetch_into fetch_into; /* where what is ahead goes */
+    const void *next;                /* what follows b; NULL: nothing */
+    int64_t next_step;               /* bytes from one row of what follows to the next; 0: it is one piece */
 };
 
 /* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], for all j < HEED_PANEL, the leading dimension of c.  b is a

@@ -39,18 +39,20 @@ static inline bool tiles_permitted(void) {
 /* The caller's shapes come back at the end, for ggml, which has AMX of its own, sets them once and for all. */
 INLINE void tiles_keep(uint8_t callers[sizeof(struct tile_shapes)]) {
     _tile_storeconfig(callers);
-    __asm__ volatile("" ::: "memory"); /* gcc 12: as below */
+    /* gcc 12 thinks that the instruction writes 8 bytes: without this it may move reads of the others before it. */
+    __asm__ volatile("" ::: "memory");
 }
 
-/* gcc 12 thinks that the instruction reads 8 bytes. */
 INLINE void tiles_shape(const struct tile_shapes *shapes) {
+    /* gcc 12 thinks that the instruction reads 8 bytes: without this it may move writes of the others behind it. */
     __asm__ volatile("" ::"m"(*shapes));
     _tile_loadconfig(shapes);
 }
 
 INLINE void tiles_end(const uint8_t callers[sizeof(struct tile_shapes)]) {
     const bool had_tiles = callers[0] != 0;
-    __asm__ volatile("" ::: "memory"); /* gcc 12: as above */
+    /* gcc 12 thinks that _tile_loadconfig reads 8 bytes: without this it may move writes of the others behind it. */
+    __asm__ volatile("" ::: "memory");
     if (had_tiles)
         _tile_loadconfig(callers);
     else

@@ -122,8 +122,8 @@ INLINE int64_t tile_b_offset(const struct tile_b *b, const int row) {
     return row == 0 ? 0 : row == 1 ? b->second : row == 2 ? b->third : row == 3 ? b->fourth : b->fifth;
 }
 
-/* `steps` of them, with so many rows of b in a group; a and b advance, a by `apart` floats for each, as does copy, by HEED_PANEL.
- */
+/* That many steps of k.  Rows of b are addressed `group` at a time from one pointer.  a advances by `apart` floats a step, b by a
+ * row, copy by HEED_PANEL. */
 INLINE void tile_turn(const int steps, const int group, const int apart, const int rows, const int vectors, vf acc[][TILE_VECTORS],
                       struct tile_rows *a, struct tile_b *b, float **copy) {
     UNROLL for (int u = 0; u < steps; u++) {
