@@ -55,49 +55,54 @@ struct attention_block {
     int64_t next_chunk;
 };
 
+/* Query head and token of a row of the block. */
+struct attention_row {
+    int64_t head, token;
+};
+INLINE struct attention_row heed_block_row(const struct attention_block *block, int64_t row) {
+    const int64_t group = block->plan->group, of_head = block->first + row;
+    if (group == 1)
+        return (struct attention_row){block->kv_head, of_head};
+    return (struct attention_row){block->kv_head * group + of_head % group, of_head / group};
+}
+
+/* attention_task.c */
+
+/* Whether the caller wants the work to end. */
+bool heed_block_cancelled(struct attention_block *block);
+
+/* attention_block.c */
+
 /* Which rows and keys the block of rows [first, first + rows) of a key/value head has. */
 void heed_block_find(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows);
 /* Gives it its workspace, that of the i-th head of a task; heads share the chunks, of which there are plan->together. */
 void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i, struct attention_chunk *chunks);
 /* Scales the queries of rows [from, from + rows). */
 void heed_block_load_queries(const struct attention_block *block, int64_t from, int64_t rows);
-/* Makes chunk number `index` the current one, its keys as panels. */
-void heed_block_load_keys(struct attention_block *block, int64_t index);
-void heed_block_load_values(struct attention_block *block);
-/* Ranges of the rows [from, from + rows) of the block in the current chunk; false if none sees a key. */
-bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
-/* The last chunk of the block's that any of these rows sees; its very last where states of all chunks are wanted. */
-int64_t heed_block_last_chunk(const struct attention_block *block, int64_t from, int rows);
-/* Their scores, ready for the softmax; and from there to outputs, merged or kept. */
+/* Scores of rows [from, from + rows), ready for the softmax; and from there to outputs, merged or kept. */
 void heed_block_score(const struct attention_block *block, int64_t from, int rows);
 void heed_block_softmax(struct attention_block *block, float *shared, int64_t from, int rows);
-/* Whether the caller wants the work to end. */
-bool heed_block_cancelled(struct attention_block *block);
-
-/* All rows of a thin block against chunks [first, last), at most plan->together of them: all keys, then all values.  False: the
- * call was cancelled. */
-bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last);
-/* Their products with the current chunk's keys, straight from where these are; and from there to weights. */
-void heed_block_score_thin(const struct attention_block *block);
+/* Of a thin block, from products with the current chunk's keys to weights. */
 void heed_block_weigh_thin(const struct attention_block *block);
-/* With integers: queries [from, from + rows), which are in `source` scaled, become bytes; their products with the current chunk's
- * keys; and its values, weighted, apart, after which `next` will be read. */
-void heed_block_round_queries(const struct attention_block *block, int64_t from, int64_t rows);
-void heed_block_score_i8(const struct attention_block *block, int64_t from, int rows);
-void heed_block_weight_i8(const struct attention_block *block, int rows, const void *next);
-/* With dots, rows of queries, keys or values are arranged for them: queries [from, from + rows), which are in `source` scaled; n
- * keys from key `at` of the chunk on, in rows, or a panel of a cache; and the chunk's values. */
-void heed_block_arrange_queries(const struct attention_block *block, int64_t from, int64_t rows);
-void heed_block_arrange_key_rows(const struct attention_block *block, int at, const void *rows, int n);
-void heed_block_arrange_key_panel(const struct attention_block *block, int at, const void *panel, int width);
-void heed_block_arrange_values(const struct attention_block *block);
-/* Between the begin and end of the dots: scores of the rows [from, from + rows); and from scores to outputs. */
-void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows);
-void heed_block_softmax_dots(struct attention_block *block, int64_t from, int rows);
 /* The current rows of scores, which become weights as rows of dots. */
 struct heed_dot_weights heed_block_dot_weights(const struct attention_block *block, int rows);
 /* How rows [from, from + rows) take in the current chunk. */
 struct heed_merge_rows heed_block_merge(const struct attention_block *block, int64_t from, int rows);
+/* Where a view's row for this row of the block begins, in elements. */
+int64_t heed_block_row_offset(const struct attention_block *block, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
+                              int64_t row);
+/* How many rows from this one on lie one stride apart: all, or the query heads of one token. */
+int64_t heed_block_rows_apart(const struct attention_block *block, int64_t row);
+/* And in an output view of floats. */
+float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row);
+/* Where final max and sum of a row are kept for the mass. */
+float *heed_block_row_max_sum(const struct attention_block *block, float *shared, int64_t row);
+
+/* attention_keys.c */
+
+/* Makes chunk number `index` the current one, its keys as panels. */
+void heed_block_load_keys(struct attention_block *block, int64_t index);
+void heed_block_load_values(struct attention_block *block);
 /* Where chunk number `index` begins: its first key that the block sees, or the panel that holds it; NULL if there is none. */
 const void *heed_block_first_key(const struct attention_block *block, int64_t index);
 /* What scales of chunk number `index` there are is fetched; nothing behind the block's last chunk. */
@@ -107,16 +112,42 @@ void heed_block_fetch_value_scales(const struct attention_block *block, int64_t 
 int heed_block_keys_seen(const struct attention_block *block, int64_t index);
 const void *heed_block_first_value(const struct attention_block *block, int64_t index);
 
-/* Outputs of rows [from, from + rows), and what else is wanted of them. */
-void heed_block_finish_rows(const struct attention_block *block, float *shared, int64_t from, int64_t rows);
+/* attention_ranges.c */
 
-/* Plans to fetch what is next. */
-void heed_block_plan_fetch(struct attention_block *block);
-/* Queries from row `from` on come beside that, in a later chunk the places of their outputs. */
-void heed_block_fetch_queries(struct attention_block *block, int64_t from);
-void heed_block_fetch_outputs(struct attention_block *block, int64_t from);
-/* Takes a share of it. */
-void heed_block_fetch(struct attention_block *block, int rows, struct heed_fetch next[HEED_FETCHES]);
+/* Ranges of the rows [from, from + rows) of the block in the current chunk; false if none sees a key. */
+bool heed_block_find_ranges(const struct attention_block *block, int64_t from, int rows);
+/* The last chunk of the block's that any of these rows sees; its very last where states of all chunks are wanted. */
+int64_t heed_block_last_chunk(const struct attention_block *block, int64_t from, int rows);
+
+/* attention_thin.c */
+
+/* All rows of a thin block against chunks [first, last), at most plan->together of them: all keys, then all values.  False: the
+ * call was cancelled. */
+bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last);
+/* Their products with the current chunk's keys, straight from where these are. */
+void heed_block_score_thin(const struct attention_block *block);
+
+/* attention_i8.c */
+
+/* With integers: queries [from, from + rows), which are in `source` scaled, become bytes; their products with the current chunk's
+ * keys; and its values, weighted, apart, after which `next` will be read. */
+void heed_block_round_queries(const struct attention_block *block, int64_t from, int64_t rows);
+void heed_block_score_i8(const struct attention_block *block, int64_t from, int rows);
+void heed_block_weight_i8(const struct attention_block *block, int rows, const void *next);
+
+/* attention_dots.c */
+
+/* With dots, rows of queries, keys or values are arranged for them: queries [from, from + rows), which are in `source` scaled; n
+ * keys from key `at` of the chunk on, in rows, or a panel of a cache; and the chunk's values. */
+void heed_block_arrange_queries(const struct attention_block *block, int64_t from, int64_t rows);
+void heed_block_arrange_key_rows(const struct attention_block *block, int at, const void *rows, int n);
+void heed_block_arrange_key_panel(const struct attention_block *block, int at, const void *panel, int width);
+void heed_block_arrange_values(const struct attention_block *block);
+/* Between the begin and end of the dots: scores of the rows [from, from + rows); and from scores to outputs. */
+void heed_block_score_dots(const struct attention_block *block, int64_t from, int rows);
+void heed_block_softmax_dots(struct attention_block *block, int64_t from, int rows);
+
+/* attention_scores.c */
 
 /* What is added to the scores of row `row` of the block, the i-th of the current ones, and what hides them. */
 void heed_block_pass_scores(const struct attention_block *block, int64_t row, int i);
@@ -128,6 +159,8 @@ void heed_block_fetch_scores(const struct attention_block *block, int64_t from, 
 /* The tables of relative bias of the block's heads. */
 void heed_block_load_relative(const struct attention_block *block, const float *shared);
 
+/* attention_states.c */
+
 /* Initial states of rows [from, from + rows): the sinks'. */
 void heed_block_start_states(const struct attention_block *block, int64_t from, int64_t rows);
 /* The chunk's states go to the caller's and, where the keys are split, to those for the merge. */
@@ -137,24 +170,19 @@ void heed_block_keep_unseen_states(const struct attention_block *block, int64_t 
 /* All chunks of the block, in order. */
 void heed_block_merge_states(const struct attention_block *block, const float *shared);
 
-/* Query head and token of a row of the block. */
-struct attention_row {
-    int64_t head, token;
-};
-INLINE struct attention_row heed_block_row(const struct attention_block *block, int64_t row) {
-    const int64_t group = block->plan->group, of_head = block->first + row;
-    if (group == 1)
-        return (struct attention_row){block->kv_head, of_head};
-    return (struct attention_row){block->kv_head * group + of_head % group, of_head / group};
-}
-/* Where a view's row for this row of the block begins, in elements. */
-int64_t heed_block_row_offset(const struct attention_block *block, int64_t batch_stride, int64_t head_stride, int64_t token_stride,
-                              int64_t row);
-/* How many rows from this one on lie one stride apart: all, or the query heads of one token. */
-int64_t heed_block_rows_apart(const struct attention_block *block, int64_t row);
-/* And in an output view of floats. */
-float *heed_block_output_row(const struct attention_block *block, const struct heed_output *view, int64_t row);
-/* Where final max and sum of a row are kept for the mass. */
-float *heed_block_row_max_sum(const struct attention_block *block, float *shared, int64_t row);
+/* attention_finish.c */
+
+/* Outputs of rows [from, from + rows), and what else is wanted of them. */
+void heed_block_finish_rows(const struct attention_block *block, float *shared, int64_t from, int64_t rows);
+
+/* attention_fetch.c */
+
+/* Plans to fetch what is next. */
+void heed_block_plan_fetch(struct attention_block *block);
+/* Queries from row `from` on come beside that, in a later chunk the places of their outputs. */
+void heed_block_fetch_queries(struct attention_block *block, int64_t from);
+void heed_block_fetch_outputs(struct attention_block *block, int64_t from);
+/* Takes a share of it. */
+void heed_block_fetch(struct attention_block *block, int rows, struct heed_fetch next[HEED_FETCHES]);
 
 #endif
