@@ -44,6 +44,8 @@ static int64_t workspace_floats(const struct attention_plans *plans, bool most) 
     return floats;
 }
 
+static int64_t bytes_of(const struct attention_plans *made) { return workspace_floats(made, false) * (int64_t)sizeof(float); }
+
 static enum heed_status run_plan(const struct attention_plan *plan, float *workspace) {
     struct attention_run run = {plan, workspace};
     atomic_int *splits_left = (atomic_int *)(workspace + plan->layout.splits_left);
@@ -125,7 +127,6 @@ HEED_API enum heed_status heed_attention_plan(const struct heed_attention *atten
     if (exec)
         plan->exec = *exec;
     plan->exec.isa = kernels->name;
-    plan->exec.threads = heed_schedule_threads(exec); /* for so many is the workspace, whatever is on offer when it runs */
     plan->workspace_bytes = floats * (int64_t)sizeof(float);
     for (int i = 0; i < made.count; i++) {
         plan->tasks += made.plan[i].tasks + heed_attention_mass_tasks(&made.plan[i]);
@@ -134,13 +135,18 @@ HEED_API enum heed_status heed_attention_plan(const struct heed_attention *atten
     return HEED_OK;
 }
 
+/* More threads may be on offer than when the workspace was planned, which is for the workers of that moment. */
 static enum heed_status run_in(void *workspace, const struct heed_plan *plan, const struct heed_attention *request,
                                const struct heed_kernels *kernels) {
     struct attention_plans made;
+    struct heed_exec exec = plan->exec;
     const uint64_t callers = heed_fp_begin();
-    heed_attention_prepare(request, &plan->exec, kernels, false, &made);
-    enum heed_status status =
-        workspace_check("workspace", workspace, plan->workspace_bytes, workspace_floats(&made, false) * (int64_t)sizeof(float));
+    heed_attention_prepare(request, &exec, kernels, false, &made);
+    if (bytes_of(&made) > plan->workspace_bytes && plan->workers > 0) {
+        exec.threads = plan->workers;
+        heed_attention_prepare(request, &exec, kernels, false, &made);
+    }
+    enum heed_status status = workspace_check("workspace", workspace, plan->workspace_bytes, bytes_of(&made));
     if (status == HEED_OK)
         status = run_plans(&made, workspace);
     heed_fp_end(callers);
