@@ -69,7 +69,7 @@ EMBED_OBJ = $(call objects,examples/embed/*.c) $(SHARED_OBJ)
 GENERATE_OBJ = $(call objects,examples/generate/*.c examples/tokens/*.c) $(SHARED_OBJ)
 TRANSLATE_OBJ = $(call objects,examples/translate/*.c examples/translate/*.cc) $(SHARED_OBJ)
 EXAMPLES = $(patsubst examples/%.c,$(B)/examples/%,$(call sources,examples/*.c))
-CXX_EXAMPLES = $(patsubst examples/%.cc,$(B)/examples/%,$(call sources,examples/*.cc))
+CXX_EXAMPLES = $(if $(shell command -v $(firstword $(CXX))),$(patsubst examples/%.cc,$(B)/examples/%,$(call sources,examples/*.cc)))
 INSTALLED = $(addprefix $(B)/,heed libheed.a libheed.so heed.pc heed-config.cmake heed-config-version.cmake)
 VERSION := $(shell sed -n 's/^.define HEED_VERSION "\(.*\)"/\1/p' $(srcdir)/include/heed.h)
 SONAME = libheed.so.0
@@ -283,6 +283,7 @@ install: all
 	$(call put,644,$(B)/heed-config-version.cmake,$(libdir)/cmake/heed)
 	$(call put,755,$(B)/heed,$(bindir))
 	$(call put,644,$(srcdir)/examples/heed/heed.1,$(mandir)/man1)
+	$(call put,644,$(srcdir)/LICENSE,$(docdir))
 check-install: all
 	+@CC='$(CC)' CXX='$(CXX)' LIBS='$(LIBS)' EMULATOR='$(EMULATOR)' $(srcdir)/tests/check_install.sh $(srcdir) $(B)
 # The recorded interface is x86-64's.  Before record-abi, or in a review of tests/abi.xml, check-abi says in words what has changed.
@@ -304,7 +305,7 @@ check-dist: dist
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,libheed.a libheed.so $(SONAME) pkgconfig/heed.pc) \
 	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
-	rm -rf $(DESTDIR)$(libdir)/cmake/heed
+	rm -rf $(DESTDIR)$(libdir)/cmake/heed $(DESTDIR)$(docdir)
 
 CODE = include src src/* arch/* tests tests/fuzz tests/readers benchmarks benchmarks/peers examples examples/*
 FORMATTED = $(wildcard $(foreach folder,$(CODE),$(addprefix $(srcdir)/$(folder)/,*.c *.h *.cc)))

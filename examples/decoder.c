@@ -39,7 +39,7 @@ static void fill(float *x, int n) {
 /* As blocks of q4_0, which a GGUF file has ready, packed: what was packed is all that is kept. */
 static struct heed_weights new_weights(int outputs, int inputs) {
     float *floats = memory((int64_t)outputs * inputs * (int64_t)sizeof *floats);
-    void *blocks = memory((int64_t)outputs * inputs / 32 * 18);
+    void *blocks = memory(heed_type_bytes(HEED_Q4_0, (int64_t)outputs * inputs));
     const struct heed_convert convert = {.rows = outputs,
                                          .columns = inputs,
                                          .input = {.data = floats, .token_stride = inputs},

@@ -606,6 +606,9 @@ struct heed_convert {
     float *scales;             /* [rows] with HEED_I8, else NULL */
 };
 enum heed_status heed_convert(const struct heed_convert *convert, const struct heed_exec *exec);
+/* Bytes that so many elements, one after another, take: whole blocks of a type that has them.  -1, with a message, if they are not,
+ * or are more than an address space has room for. */
+int64_t heed_type_bytes(enum heed_type type, int64_t elements);
 
 /* output = activation(input weights^T + bias) * gate + residual: the bits of heed_gemm with floats as output, heed_activate, and
  * rounding to the output's type, but without a pass over memory for each.  Of the views, data, token_stride and type count: [rows,

@@ -181,6 +181,17 @@ static void run_row(const void *context, const struct heed_kernels *kernels, int
         r->scales[row] = scale;
 }
 
+HEED_API int64_t heed_type_bytes(enum heed_type type, int64_t elements) {
+    if (heed_check_type("type", type, type_is_known(type), "one of enum heed_type") ||
+        heed_check_range("elements", elements, 0, INT64_MAX / (int64_t)sizeof(float)))
+        return -1;
+    if (elements % type_block(type))
+        return heed_fail(HEED_INVALID_ARGUMENT, "elements is %" PRId64 ", must be a multiple of %d with type %s", elements,
+                         type_block(type), type_name(type)),
+               -1;
+    return type_span(type, elements);
+}
+
 HEED_API enum heed_status heed_convert(const struct heed_convert *convert, const struct heed_exec *exec) {
     if (check(convert))
         return HEED_INVALID_ARGUMENT;

@@ -239,6 +239,21 @@ static struct heed_convert legal_convert(void) {
                                  .scales = row_scales};
 }
 
+START_TEST(test_api_type_bytes) {
+    static const int64_t bytes_of_256[] = {1024, 512, 512, 256, 272, 144, 144, 176, 210, 176, 144, 136};
+    for (int type = HEED_F32; type <= HEED_MXFP4; type++) {
+        ck_assert_int_eq(heed_type_bytes((enum heed_type)type, 256), bytes_of_256[type]);
+        ck_assert_int_eq(heed_type_bytes((enum heed_type)type, 0), 0);
+        ck_assert_int_eq(heed_type_bytes((enum heed_type)type, -256), -1);
+        ck_assert_int_eq(heed_type_bytes((enum heed_type)type, INT64_MAX - 255), -1);
+    }
+    ck_assert_int_eq(heed_type_bytes(HEED_Q4_K, 32), -1);
+    ck_assert_ptr_nonnull(strstr(heed_error_message(), "elements is 32, must be a multiple of 256"));
+    ck_assert_int_eq(heed_type_bytes((enum heed_type)12, 32), -1);
+    ck_assert_ptr_nonnull(strstr(heed_error_message(), "type is 12"));
+}
+END_TEST
+
 START_TEST(test_api_convert) {
     prepare();
     must_refuse(heed_convert(NULL, NULL), HEED_INVALID_ARGUMENT, "convert", "NULL", "NULL");
@@ -275,6 +290,7 @@ START_TEST(test_api_convert) {
 END_TEST
 
 void add_linear_refusals(TCase *tests) {
+    tcase_add_test(tests, test_api_type_bytes);
     tcase_add_test(tests, test_api_convert);
     tcase_add_test(tests, test_api_linear_refuses);
     tcase_add_test(tests, test_api_linear_group);
