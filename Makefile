@@ -304,8 +304,8 @@ check-dist: dist
 	+@$(MAKE) --no-print-directory -C $(B)/$(DIST) check-without-openmp
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,libheed.a libheed.so $(SONAME) pkgconfig/heed.pc) \
-	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1
-	rm -rf $(DESTDIR)$(libdir)/cmake/heed $(DESTDIR)$(docdir)
+	    $(DESTDIR)$(includedir)/heed.h $(DESTDIR)$(bindir)/heed $(DESTDIR)$(mandir)/man1/heed.1 $(DESTDIR)$(docdir)/LICENSE
+	rm -rf $(DESTDIR)$(libdir)/cmake/heed
 
 CODE = include src src/* arch/* tests tests/fuzz tests/readers benchmarks benchmarks/peers examples examples/*
 FORMATTED = $(wildcard $(foreach folder,$(CODE),$(addprefix $(srcdir)/$(folder)/,*.c *.h *.cc)))

@@ -369,7 +369,7 @@ enum heed_status heed_merge_states(const struct heed_merge *merge, const struct 
  *   x'[a] = x[a] * c[i] - x[b] * s[i],  x'[b] = x[b] * c[i] + x[a] * s[i],
  * a = i, b = i + pairs (half-split: GPT-NeoX, Llama in Hugging Face), or a = 2 i, b = 2 i + 1 (interleaved: GPT-J, and models of
  * the architecture `llama` in GGUF files, whose rows of queries and keys were put in another order for it; not `qwen2` and
- * `qwen3`). The tables are the caller's, or heed_rope_fill's: scaled frequencies are scaled there. */
+ * `qwen3`).  The tables are the caller's, or heed_rope_fill's: scaled frequencies are scaled there. */
 struct heed_rope_tables {
     int64_t pairs;        /* 0: none */
     const float *cos;     /* [positions][pairs], rows table_stride apart */

@@ -71,6 +71,7 @@ int heed_schedule_threads(const struct heed_exec *exec) {
     return (int)(wish > 0 ? min_i64(wish, offered) : offered);
 }
 
+/* What was on offer is now the wish. */
 static int any_number(void *pool) {
     (void)pool;
     return HEED_MAX_WORKERS;

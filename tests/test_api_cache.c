@@ -118,8 +118,13 @@ START_TEST(test_api_cache_ring_memory) {
     enum { HEADS = 8, WIDTH = 64, CAPACITY = 2048 };
     struct heed_kv_cache ring = {.num_pages = 1, .page_tokens = CAPACITY, .num_kv_heads = HEADS, .head_dim = WIDTH};
     ring.value_dim = WIDTH, ring.pages_per_sequence = 1;
-    float query[HEADS * WIDTH] = {0}, output[HEADS * WIDTH];
-    ring.data = calloc(1, (size_t)heed_kv_page_bytes(&ring));
+    float query[HEADS * WIDTH], output[HEADS * WIDTH], want[HEADS * WIDTH];
+    const int64_t bytes = heed_kv_page_bytes(&ring);
+    float *const data = ring.data = malloc((size_t)bytes);
+    for (int64_t i = 0; i < bytes / (int64_t)sizeof *data; i++)
+        data[i] = (float)(i % 13) - 6;
+    for (int i = 0; i < HEADS * WIDTH; i++)
+        query[i] = (float)(i % 7) / 7;
     struct heed_attention a = {.batch = 1, .num_heads = HEADS, .num_kv_heads = HEADS, .query_tokens = 1, .causal = true};
     a.head_dim = a.value_dim = WIDTH;
     a.alignment = HEED_ALIGN_BOTTOM_RIGHT;
@@ -132,7 +137,12 @@ START_TEST(test_api_cache_ring_memory) {
         a.key_tokens = keys;
         ck_assert_int_eq(heed_attention_plan(&a, &(struct heed_exec){.threads = 8}, &plan), HEED_OK);
         ck_assert_int_lt(plan.workspace_bytes, 1 << 20);
+        a.output.data = want;
+        ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.threads = 1}), HEED_OK);
+        a.output.data = output;
+        memset(output, 0xff, sizeof output);
         ck_assert_msg(heed_attention(&a, &(struct heed_exec){.threads = 8}) == HEED_OK, "%s", heed_error_message());
+        must(compare(SAME_BITS, output, want, HEADS, WIDTH));
     }
     free(ring.data);
 }

@@ -169,13 +169,15 @@ START_TEST(test_threads_of_a_plan_stay) {
     enum { TOKENS = 128, WIDTH = 32, HEADS = 8 };
     static const int counts[] = {1, 2, 3, MAX_THREADS};
     const int64_t floats = (int64_t)TOKENS * HEADS * WIDTH;
-    float *x = new_floats(floats), *output = new_floats(floats);
+    float *x = new_floats(floats), *output = new_floats(floats), *want = new_floats(floats);
     for (int64_t i = 0; i < floats; i++)
         x[i] = (float)(i % 17) / 17;
     struct heed_attention a = {.batch = 1, .num_heads = HEADS, .num_kv_heads = HEADS, .query_tokens = TOKENS, .key_tokens = TOKENS};
     a.head_dim = a.value_dim = WIDTH;
     a.query = a.key = a.value = (struct heed_input){x, 0, WIDTH, (int64_t)HEADS * WIDTH, HEED_F32};
-    a.output = (struct heed_output){output, 0, WIDTH, (int64_t)HEADS * WIDTH, HEED_F32};
+    a.output = (struct heed_output){want, 0, WIDTH, (int64_t)HEADS * WIDTH, HEED_F32};
+    ck_assert_int_eq(heed_attention(&a, &(struct heed_exec){.threads = 1, .isa = "scalar"}), HEED_OK);
+    a.output.data = output;
     for (int i = 0; i < 4; i++) {
         struct pool pool = {.threads = counts[i]};
         struct heed_plan plan;
@@ -185,14 +187,17 @@ START_TEST(test_threads_of_a_plan_stay) {
         ck_assert_int_eq(plan.workers, counts[i]);
         for (int j = 0; j < 4; j++) {
             pool.threads = counts[j];
+            memset(output, 0xff, (size_t)floats * sizeof *output);
             ck_assert_msg(heed_attention_run(&plan, NULL, workspace) == HEED_OK, "%d workers, planned for %d: %s", counts[j],
                           counts[i], heed_error_message());
+            must(compare(SAME_BITS, output, want, (int64_t)TOKENS * HEADS, WIDTH));
         }
         ck_assert(!pool.out_of_bounds);
         free(workspace);
     }
     free(x);
     free(output);
+    free(want);
 }
 END_TEST
 
