@@ -8,26 +8,38 @@
 
 static const struct attention_next nothing = {NULL, 0};
 
+/* How many more panels lie right behind number `first`, up to number `last`: in linear caches and long pages all do. */
+static int panels_behind(const struct attention_chunk *chunk, int64_t head_dim, int first, int last) {
+    const int64_t elements = head_dim * chunk->key_width;
+    int n = 0;
+    while (first + n < last && chunk->keys[first + n + 1] == type_at(chunk->key_type, chunk->keys[first + n], elements))
+        n++;
+    return n;
+}
+
 static void score_panels(const struct attention_block *block) {
     const struct attention_chunk *chunk = block->chunk;
     const struct attention_plan *plan = block->plan;
-    for (int at = chunk->begin / chunk->key_width * chunk->key_width; at < chunk->end; at += chunk->key_width) {
-        const bool last = at + chunk->key_width >= chunk->end;
+    const int64_t head_dim = plan->request->head_dim;
+    const int width = chunk->key_width, last = (chunk->end - 1) / width;
+    for (int panel = chunk->begin / width, more; panel <= last; panel += more + 1) {
+        more = panels_behind(chunk, head_dim, panel, last);
         block->kernels->thin_product(&(struct heed_thin_product){
             .rows = (int)block->rows,
-            .columns = chunk->key_width,
-            .k = plan->request->head_dim,
+            .columns = width,
+            .k = head_dim,
             .a = block->query,
             .lda = plan->depth,
             .pairs = plan->pairs,
             .a_words = plan->thin_dots,
-            .b = chunk->keys[at / chunk->key_width],
+            .b = chunk->keys[panel],
             .type = chunk->key_type,
-            .ldb = chunk->key_width,
-            .c = chunk->scores + at,
+            .ldb = width,
+            .more_panels = more,
+            .c = chunk->scores + panel * width,
             .ldc = HEED_CHUNK,
             .in_order = plan->in_order,
-            .next = last ? block->after_keys.data : chunk->keys[at / chunk->key_width + 1],
+            .next = panel + more < last ? chunk->keys[panel + more + 1] : block->after_keys.data,
             .fetch_into = plan->fetch_into,
         });
     }

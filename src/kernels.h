@@ -203,6 +203,9 @@ struct heed_thin_product {
     const void *b;
     enum heed_type type; /* of b: any without blocks */
     int64_t ldb;
+    /* That come right behind b, and are like it; the columns of each, whole vectors, are columns of c, too.  Not of a transposed b,
+     * nor of words. */
+    int more_panels;
     float *c;
     int64_t ldc;
     int skipped; /* so many first rows of a transposed b are not read, and these columns of c hold anything */

@@ -28,6 +28,7 @@ void add_pack_tests(TCase *tests, int tables);
 void add_tile_tests(TCase *tests, int tables);
 void add_thin_tests(TCase *tests, int tables);
 void add_thin_pair_tests(TCase *tests, int tables);
+void add_thin_panel_tests(TCase *tests, int tables);
 void add_softmax_tests(TCase *tests, int tables);
 void add_beside_tests(TCase *tests, int tables);
 void add_score_tests(TCase *tests, int tables);

@@ -336,6 +336,7 @@ Suite *kernels_suite(void) {
     add_tile_tests(tests, tables);
     add_thin_tests(tests, tables);
     add_thin_pair_tests(tests, tables);
+    add_thin_panel_tests(tests, tables);
     add_softmax_tests(tests, tables);
     add_beside_tests(tests, tables);
     add_score_tests(tests, tables);

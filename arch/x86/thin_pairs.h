@@ -124,8 +124,8 @@ INLINE void pair_bodies(const enum heed_type type, const int rows, const int vec
     }
 }
 
-THIN_SHAPES(pairs_bf16, 0, pair_bodies, HEED_BF16)
-THIN_SHAPES(pairs_i8, 0, pair_bodies, HEED_I8)
+THIN_SHAPES(pairs_bf16, pair_bodies, HEED_BF16)
+THIN_SHAPES(pairs_i8, pair_bodies, HEED_I8)
 
 /* At most PAIRS_ROWS rows. */
 static void thin_pairs_of_rows(const struct heed_thin_product *product) {

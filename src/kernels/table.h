@@ -37,6 +37,8 @@
 #include "kernels/score_panel.h"
 #include "kernels/thin_panel.h"
 #include "kernels/thin_window.h"
+#include "kernels/thin_step.h"
+#include "kernels/thin_in_order.h"
 #include "kernels/thin_followed.h"
 #include "kernels/thin_product.h"
 #include "kernels/thin_squares.h"

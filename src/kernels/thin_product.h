@@ -1,52 +1,13 @@
 /* thin_product: few rows times a long matrix that is read once, from memory.  Contract in src/kernels.h.
  *
  * By windows (thin_window.h); only one row, or two where vectors are narrow, leave it to prefetchers, which do follow these
- * (thin_panel.h, thin_followed.h), and few rows what lies in order (thin_is_in_order).  Elements of 16 or 8 bits become floats in
+ * (thin_panel.h, thin_followed.h), and few rows what lies in order (thin_in_order.h).  Elements of 16 or 8 bits become floats in
  * registers, each vector once for all rows of a tile: widened into L1 first, decoding from bf16 took 1.5 times as long, and from
  * bytes twice.
  *
  * b is rows of a type, or a panel of words: two elements of k side by side, which become floats by an operation each, in order. */
 #ifndef HEED_KERNELS_THIN_PRODUCT_H
 #define HEED_KERNELS_THIN_PRODUCT_H
-
-enum { HALVES_IN_ORDER = 2 /* rows of a, at most, where b is of 16 bits */ };
-
-/* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
- * too. */
-INLINE bool thin_is_apart(const enum heed_type type, const int vectors, const int v) {
-    return type == HEED_BF16 && (v | 1) < vectors;
-}
-/* `step`: of the two that a word has. */
-INLINE void thin_load_columns(const enum heed_type type, const enum thin_b kind, const int step, const int vectors, const void *b,
-                              vf column[WIDE_VECTORS]) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-        if (kind != THIN_ROWS_OF_B)
-            column[v] = v_pin(v_bf16(v_load_int((const uint8_t *)b + v * VF_LANES * WORD_BYTES), (kind == THIN_WORDS) == step));
-        else if (thin_is_apart(type, vectors, v))
-            column[v] = v_pin(v_bf16(v_load_int(type_at(type, b, v / 2 * 2 * VF_LANES)), v % 2));
-        else
-            column[v] = v_pin(load_type(type, type_at(type, b, v * VF_LANES)));
-    }
-}
-INLINE void thin_load_sums(const enum heed_type type, const int vectors, const float *c, vf acc[WIDE_VECTORS]) {
-    UNROLL for (int v = 0; v < vectors; v++) acc[v] = v_load(c + v * VF_LANES);
-    UNROLL for (int v = 0; v < vectors; v += 2) if (thin_is_apart(type, vectors, v)) v_unzip(&acc[v], &acc[v + 1]);
-}
-INLINE void thin_store_sums(const enum heed_type type, const int vectors, vf acc[WIDE_VECTORS], float *c) {
-    UNROLL for (int v = 0; v < vectors; v += 2) if (thin_is_apart(type, vectors, v)) v_zip(&acc[v], &acc[v + 1]);
-    UNROLL for (int v = 0; v < vectors; v++) v_store(c + v * VF_LANES, acc[v]);
-}
-
-/* acc[i] = fma(a[i][p], b[p], acc[i]) for one p, `offset` floats behind where rows of a are. */
-INLINE void thin_step(const enum heed_type type, const enum thin_b kind, const int step, const int offset, const int rows,
-                      const int vectors, vf acc[][WIDE_VECTORS], const struct tile_rows *a, const void *b) {
-    vf column[WIDE_VECTORS];
-    thin_load_columns(type, kind, step, vectors, b, column);
-    UNROLL for (int i = 0; i < rows; i++) {
-        const vf row = v_load1(tile_row(a, i) + offset);
-        UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_chain(acc[i][v], row, column[v]);
-    }
-}
 
 /* Rows of b two by two, of which the first two come in this order; or words of two, the first. */
 struct thin_rows_of_b {
@@ -64,7 +25,7 @@ INLINE void thin_b_advance(struct thin_rows_of_b *b, const int steps) {
 
 /* An even number of steps; a and b advance. */
 INLINE void thin_turn(const enum heed_type type, const enum thin_b kind, const int steps, const int rows, const int vectors,
-                      vf acc[][WIDE_VECTORS], struct tile_rows *a, struct thin_rows_of_b *b) {
+                      vf acc[][THIN_VECTORS], struct tile_rows *a, struct thin_rows_of_b *b) {
     UNROLL for (int u = 0; u < steps; u++)
         thin_step(type, kind, u % 2, u, rows, vectors, acc, a, b->at[kind == THIN_ROWS_OF_B ? u % 2 : 0] + u / 2 * b->two);
     tile_rows_advance(rows, a, steps);
@@ -74,7 +35,7 @@ INLINE void thin_turn(const enum heed_type type, const enum thin_b kind, const i
 
 /* The last step where there is no other: of a pair the even one alone, after a product of zeros, which is no -0. */
 INLINE void thin_last_step(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors,
-                           vf acc[][WIDE_VECTORS], struct tile_rows *a, const struct thin_rows_of_b *b, bool pairs) {
+                           vf acc[][THIN_VECTORS], struct tile_rows *a, const struct thin_rows_of_b *b, bool pairs) {
     const vf zero = v_pin(v_set1(pairs ? 0.0f : -0.0f)); /* no sum changes by -0 */
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_add(acc[i][v], zero);
     tile_rows_advance(rows, a, pairs);
@@ -86,7 +47,7 @@ INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const i
                       const struct thin_window *window, struct tile_rows a, struct thin_rows_of_b b, struct thin_ahead ahead,
                       float *c) {
     enum { LEAST_STEPS = 2 };
-    vf acc[THIN_ROWS][WIDE_VECTORS];
+    vf acc[THIN_ROWS][THIN_VECTORS];
     const enum heed_type order = kind == THIN_ROWS_OF_B ? type : HEED_F32; /* of sums */
     const int steps = thin_steps(type);
     const uintptr_t further = window->further;
@@ -137,12 +98,12 @@ INLINE void thin_bodies(const enum heed_type type, const enum thin_b kind, const
     }
 }
 
-THIN_SHAPES(thin, WIDE_ROWS, thin_bodies, HEED_F32, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_bf16, HALVES_IN_ORDER, thin_bodies, HEED_BF16, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_f16, HALVES_IN_ORDER, thin_bodies, HEED_F16, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_i8, 0, thin_bodies, HEED_I8, THIN_ROWS_OF_B)
-THIN_SHAPES(thin_words, 0, thin_bodies, HEED_BF16, THIN_WORDS)
-THIN_SHAPES(thin_pair_words, 0, thin_bodies, HEED_BF16, THIN_PAIR_WORDS)
+THIN_SHAPES(thin, thin_bodies, HEED_F32, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_bf16, thin_bodies, HEED_BF16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_f16, thin_bodies, HEED_F16, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_i8, thin_bodies, HEED_I8, THIN_ROWS_OF_B)
+THIN_SHAPES(thin_words, thin_bodies, HEED_BF16, THIN_WORDS)
+THIN_SHAPES(thin_pair_words, thin_bodies, HEED_BF16, THIN_PAIR_WORDS)
 
 /* Of rows of b, or of words. */
 static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool pairs))[THIN_MOST_VECTORS] {
@@ -154,47 +115,10 @@ static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool p
     return words ? of_words[pairs] : of_types[type];
 }
 
-/* How many vectors tiles may have, of rows of b that lie in order. */
-INLINE int thin_widest(const struct heed_thin_product *product) { return product->words ? THIN_VECTORS : WIDE_VECTORS; }
-
-/* One tile reads b as it lies, which prefetchers follow by themselves where all would go into L2.  They have to find it all: what
- * is fetched hides what lies behind it from them (decoding takes 1.14 if each piece fetches the first 16 KB of the next one), and
- * of rows that tiles share each sees steps.  Decoding with 32 heads of 128 on 8, floats, takes 0.82 to 0.87 of the time, with 24
- * heads 0.75, with as many heads as there are of keys 0.86 to 0.9, of 16 bits 0.77 to 0.86; packed floats of 4 rows 0.82 to 0.97,
- * of 16 bits 1 and 2 rows 0.79 to 0.89.  But 3 and 4 rows of 16 bits, whose products take as long as memory, take 0.93 to 1.2;
- * pages of 128 tokens 0.96, of 64 1.14 to 1.4; bytes 1.02 to 1.07, pairs 1.4 (Zen 4). */
-INLINE bool thin_is_in_order(const struct heed_thin_product *product) {
-    const bool floats = product->type == HEED_F32,
-               halves = (product->type == HEED_BF16 || product->type == HEED_F16) && !product->pairs;
-    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->in_order &&
-           ((floats && product->rows <= LOW_ROWS) || (halves && product->rows <= HALVES_IN_ORDER)) &&
-           product->ldb == product->columns && product->columns <= thin_widest(product) * VF_LANES;
-}
-
-/* A line of each page, `PAGES_AHEAD` bytes ahead of a window in order, for prefetchers end with a page, and to find the next one
- * takes a walk through tables of pages, on virtual machines through two: one row takes 0.8 to 0.9 of the time, 4 rows of floats
- * 0.97.  Huge pages are as quick without (Zen 4). */
-INLINE void thin_fetch_pages(const struct heed_thin_product *product, int64_t row, int64_t rows) {
-    const int64_t row_bytes = product->columns * type_bytes(product->type);
-    const struct thin_ahead pages = thin_ahead_at(product, row + rows + PAGES_AHEAD / row_bytes);
-    if (pages.data != 0)
-        fetch_pages(pages.data, rows * row_bytes);
-}
-
-/* One tile.  With 4 rows and 8 vectors it has more sums than registers, and gcc keeps some on the stack: from memory that does not
- * matter, from caches it takes 1.06 to 1.1 of the time of one tile of 7 vectors and one of the last, which reads lines that the
- * other has passed by.  Two of 4 vectors are as quick from caches, but from memory, where 1024 keys of a model's many layers come
- * from, decoding takes 1.06 to 1.25 of the time (Zen 4). */
-INLINE struct thin_split thin_split_in_order(const struct heed_thin_product *product) {
-    const int vectors = (product->columns + VF_LANES - 1) / VF_LANES;
-    const int last = product->rows == WIDE_ROWS && vectors == WIDE_VECTORS && !product->far;
-    return (struct thin_split){.rows = {1, product->rows, 0}, .vectors = {1, vectors - last, 0}, .last = last};
-}
-
 static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const thin_shape(*shapes)[THIN_MOST_VECTORS] = thin_shapes_of(product->type, product->words, product->pairs);
-    const bool in_order = thin_is_in_order(product), followed = thin_is_followed(product);
-    const struct thin_split split = in_order ? thin_split_in_order(product) : thin_split_of(product->rows, product->columns);
+    const bool followed = thin_is_followed(product);
+    const struct thin_split split = thin_split_of(product->rows, product->columns);
     const bool once = thin_fetches_once(product, &split);
     const bool is_long = once && split.vectors.count == 1;
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);
@@ -202,10 +126,8 @@ static void thin_product_of_vectors(const struct heed_thin_product *product) {
     struct thin_window window;
     for (int64_t row = done; row < product->k; row += window.k) {
         window = thin_window_at(product, row, rows, once, is_long);
-        if (followed || in_order)
+        if (followed)
             window.ahead.data = 0;
-        if (in_order)
-            thin_fetch_pages(product, row, window.k);
         thin_tiles(shapes, &split, &window);
     }
 }
@@ -250,11 +172,35 @@ INLINE void thin_product_by(void (*of_vectors)(const struct heed_thin_product *p
     thin_product_of_rest(&part);
 }
 
-static void thin_product(const struct heed_thin_product *product) {
+/* Panel by panel, each as a product of its own. */
+INLINE void thin_each_panel(void (*of_panel)(const struct heed_thin_product *product), const struct heed_thin_product *product) {
+    const void *next = product->next;
+    if (product->more_panels == 0) { /* mostly; without a copy */
+        of_panel(product);
+        return;
+    }
+    struct heed_thin_product panel = *product;
+    for (int i = product->more_panels; i >= 0; i--) {
+        const char *behind = type_at(product->type, panel.b, product->k * product->ldb);
+        panel.next = i > 0 ? behind : next;
+        of_panel(&panel);
+        panel.b = behind;
+        panel.c += product->columns;
+    }
+}
+
+static void thin_product_of_panel(const struct heed_thin_product *product) {
     if (is_thin_panel(product))
         thin_panel(product);
     else
         thin_product_by(thin_product_of_vectors, product);
+}
+
+static void thin_product(const struct heed_thin_product *product) {
+    if (thin_is_in_order(product))
+        thin_in_order(product);
+    else
+        thin_each_panel(thin_product_of_panel, product);
 }
 
 #endif

@@ -24,11 +24,8 @@ enum {
      * fetched (8 rows from L2 0.91 of the AVX-512 peak, two tiles of 4 rows 0.83; AVX2, one vector wide, 0.77 and 0.88). */
     TALL_VECTORS = TILE_VECTORS / 2,
     THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS,
-    /* Where one tile is to read a whole row, see thin_is_in_order. */
-    WIDE_ROWS = 4,
-    WIDE_VECTORS = VF_LANES == HEED_LINE ? 8 : THIN_VECTORS,
     THIN_MOST_ROWS = 12, /* of tables of shapes */
-    THIN_MOST_VECTORS = 8
+    THIN_MOST_VECTORS = 4
 };
 
 /* A window of what lies ahead, by its address, for nothing is read of it; 0: none.  step: bytes from row to row; 0: it is one
@@ -82,7 +79,7 @@ INLINE int thin_steps(const enum heed_type type) { return VF_LANES == HEED_LINE 
  * Into L2 alone, both windows: Zen 4's prefetchers bring lines from there into L1, and decoding from floats in a cache takes 0.86
  * to 1.0 of the time, in rows 1.03, from bf16 0.97 to 1.02, in rows of heads side by side 1.04, from bytes 1.01 to 1.03; 4 rows
  * times plain floats 0.76 to 0.86, 8 and 12 rows 0.53 to 0.76, packed bf16 0.91 to 0.98.  The second request is needed: without it
- * these take 1.05 to 1.2 times as long.  What lies in order is not fetched at all (thin_is_in_order). */
+ * these take 1.05 to 1.2 times as long.  What lies in order is not fetched at all (thin_in_order.h). */
 INLINE void thin_fetch_rows(const enum heed_type type, const int vectors, const bool into_l2, struct thin_ahead ahead,
                             uintptr_t further) {
     const int steps = thin_steps(type), bytes = vectors * VF_LANES * (int)type_bytes(type);
@@ -101,35 +98,26 @@ INLINE void thin_fetch(const enum heed_type type, const int vectors, bool into_l
         thin_fetch_rows(type, vectors, false, ahead, further);
 }
 
-/* wide_rows: most rows of tiles of more than 4 vectors. */
-#define THIN_FITS(wide_rows, rows, vectors)                                                                                        \
-    (vectors > 4         ? VF_LANES == HEED_LINE && rows <= wide_rows                                                              \
-     : rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS)                                              \
-                         : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
-#define THIN_SHAPE(kernel, rows, vectors, wide_rows, bodies, ...)                                                                  \
+#define THIN_FITS(rows, vectors)                                                                                                   \
+    (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
+#define THIN_SHAPE(kernel, rows, vectors, bodies, ...)                                                                             \
     NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j, int tiles) {                      \
-        if (THIN_FITS(wide_rows, rows, vectors))                                                                                   \
-            bodies(__VA_ARGS__, THIN_FITS(wide_rows, rows, vectors) ? rows : 1, THIN_FITS(wide_rows, rows, vectors) ? vectors : 1, \
-                   window, from, j, tiles);                                                                                        \
+        if (THIN_FITS(rows, vectors))                                                                                              \
+            bodies(__VA_ARGS__, THIN_FITS(rows, vectors) ? rows : 1, THIN_FITS(rows, vectors) ? vectors : 1, window, from, j,      \
+                   tiles);                                                                                                         \
     }
 #define THIN_SHAPES_OF_ROWS(kernel, rows, ...)                                                                                     \
     THIN_SHAPE(kernel, rows, 1, __VA_ARGS__)                                                                                       \
     THIN_SHAPE(kernel, rows, 2, __VA_ARGS__)                                                                                       \
     THIN_SHAPE(kernel, rows, 3, __VA_ARGS__)                                                                                       \
     THIN_SHAPE(kernel, rows, 4, __VA_ARGS__)
-#define THIN_WIDE_SHAPES_OF_ROWS(kernel, rows, ...)                                                                                \
-    THIN_SHAPES_OF_ROWS(kernel, rows, __VA_ARGS__)                                                                                 \
-    THIN_SHAPE(kernel, rows, 5, __VA_ARGS__)                                                                                       \
-    THIN_SHAPE(kernel, rows, 6, __VA_ARGS__)                                                                                       \
-    THIN_SHAPE(kernel, rows, 7, __VA_ARGS__)                                                                                       \
-    THIN_SHAPE(kernel, rows, 8, __VA_ARGS__)
 #define THIN_TALL_SHAPES_OF_ROWS(kernel, rows, ...)                                                                                \
     THIN_SHAPE(kernel, rows, 1, __VA_ARGS__) THIN_SHAPE(kernel, rows, 2, __VA_ARGS__)
 #define THIN_SHAPES(kernel, ...)                                                                                                   \
-    THIN_WIDE_SHAPES_OF_ROWS(kernel, 1, __VA_ARGS__)                                                                               \
-    THIN_WIDE_SHAPES_OF_ROWS(kernel, 2, __VA_ARGS__)                                                                               \
-    THIN_WIDE_SHAPES_OF_ROWS(kernel, 3, __VA_ARGS__)                                                                               \
-    THIN_WIDE_SHAPES_OF_ROWS(kernel, 4, __VA_ARGS__)                                                                               \
+    THIN_SHAPES_OF_ROWS(kernel, 1, __VA_ARGS__)                                                                                    \
+    THIN_SHAPES_OF_ROWS(kernel, 2, __VA_ARGS__)                                                                                    \
+    THIN_SHAPES_OF_ROWS(kernel, 3, __VA_ARGS__)                                                                                    \
+    THIN_SHAPES_OF_ROWS(kernel, 4, __VA_ARGS__)                                                                                    \
     THIN_SHAPES_OF_ROWS(kernel, 5, __VA_ARGS__)                                                                                    \
     THIN_SHAPES_OF_ROWS(kernel, 6, __VA_ARGS__)                                                                                    \
     THIN_TALL_SHAPES_OF_ROWS(kernel, 7, __VA_ARGS__)                                                                               \
@@ -138,18 +126,13 @@ INLINE void thin_fetch(const enum heed_type type, const int vectors, bool into_l
     THIN_TALL_SHAPES_OF_ROWS(kernel, 10, __VA_ARGS__)                                                                              \
     THIN_TALL_SHAPES_OF_ROWS(kernel, 11, __VA_ARGS__)                                                                              \
     THIN_TALL_SHAPES_OF_ROWS(kernel, 12, __VA_ARGS__)
-#define THIN_WIDE_NAMES(kernel, rows)                                                                                              \
-    {                                                                                                                              \
-        kernel##_##rows##x1, kernel##_##rows##x2, kernel##_##rows##x3, kernel##_##rows##x4, kernel##_##rows##x5,                   \
-            kernel##_##rows##x6, kernel##_##rows##x7, kernel##_##rows##x8                                                          \
-    }
 #define THIN_TALL_NAMES(kernel, rows)                                                                                              \
     { kernel##_##rows##x1, kernel##_##rows##x2 }
 #define THIN_TABLE(kernel)                                                                                                         \
     {                                                                                                                              \
-        THIN_WIDE_NAMES(kernel, 1), THIN_WIDE_NAMES(kernel, 2), THIN_WIDE_NAMES(kernel, 3), THIN_WIDE_NAMES(kernel, 4),            \
-            TILE_NAMES(kernel, 5), TILE_NAMES(kernel, 6), THIN_TALL_NAMES(kernel, 7), THIN_TALL_NAMES(kernel, 8),                  \
-            THIN_TALL_NAMES(kernel, 9), THIN_TALL_NAMES(kernel, 10), THIN_TALL_NAMES(kernel, 11), THIN_TALL_NAMES(kernel, 12)      \
+        TILE_NAMES(kernel, 1), TILE_NAMES(kernel, 2), TILE_NAMES(kernel, 3), TILE_NAMES(kernel, 4), TILE_NAMES(kernel, 5),         \
+            TILE_NAMES(kernel, 6), THIN_TALL_NAMES(kernel, 7), THIN_TALL_NAMES(kernel, 8), THIN_TALL_NAMES(kernel, 9),             \
+            THIN_TALL_NAMES(kernel, 10), THIN_TALL_NAMES(kernel, 11), THIN_TALL_NAMES(kernel, 12)                                  \
     }
 
 /* n in as few parts of at most `most` as there can be, as even as can be: `longer` of them have each + 1. */
@@ -164,16 +147,15 @@ INLINE struct thin_parts thin_parts_of(int n, int most) {
 }
 INLINE int thin_part(const struct thin_parts *parts, int i) { return parts->each + (i < parts->longer); }
 
-/* Tiles of a product; `last`: vectors of one more, behind the others, 0: there is none. */
+/* Tiles of a product. */
 struct thin_split {
     struct thin_parts rows, vectors;
-    int last;
 };
 INLINE struct thin_split thin_split_of(int rows, int columns) {
     const struct thin_parts parts = thin_parts_of(rows, rows <= THIN_ROWS ? THIN_ROWS : TILE_ROWS);
     const int tile_rows = thin_part(&parts, 0);
     const int vectors = tile_rows > TILE_ROWS ? TALL_VECTORS : tile_rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS;
-    return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors), 0};
+    return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
 }
 
 /* Rows from `from` on, columns from j on, so many tiles side by side: a call for each takes longer than four rows of a window. */
@@ -191,8 +173,6 @@ INLINE void thin_tiles(const thin_shape (*shapes)[THIN_MOST_VECTORS], const stru
         if (across->longer < across->count)
             shapes[rows - 1][across->each - 1](window, from, across->longer * (across->each + 1) * VF_LANES,
                                                across->count - across->longer);
-        if (split->last > 0)
-            shapes[rows - 1][split->last - 1](window, from, (across->count * across->each + across->longer) * VF_LANES, 1);
         from += rows;
     }
 }
