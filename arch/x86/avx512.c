@@ -18,13 +18,10 @@ extern const struct heed_i8_kernels heed_i8_avx512vnni;
 /* Processors with vdpbf16ps or AMX have these too, and others of pairs, or dots. */
 #if HEED_HAVE_AVX512BF16
 extern const struct heed_dots heed_dots_avx512bf16;
-static void thin_pairs_of_panel(const struct heed_thin_product *product) {
-    thin_product_by(heed_dots_avx512bf16.thin_pairs, product);
-}
 static void thin_product_bf16(const struct heed_thin_product *product) {
     const bool in_rows = !product->words && (product->type == HEED_BF16 || product->type == HEED_I8);
     if (product->pairs && in_rows)
-        thin_each_panel(thin_pairs_of_panel, product);
+        thin_product_by(heed_dots_avx512bf16.thin_pairs, product);
     else
         thin_product(product);
 }

@@ -11,7 +11,8 @@ enum {
     PAIRS_ROWS = 2 * THIN_ROWS,  /* of a at a time */
     PAIRS_LD = PAIRS_K / 2 + 16, /* a line more: 12 rows are not in the same sets of L1 */
     SQUARES_LD = HEED_THIN_PAIRS_K / 2 + 16,
-    PAIR_STEPS = 2 /* rows of b that a row of words has */
+    PAIR_STEPS = 2, /* rows of b that a row of words has */
+    PAIRS_SUMS = 22 /* in registers, of what lies in order */
 };
 
 /* For word i: which two of the 64 halves of words of two vectors it has. */
@@ -149,8 +150,50 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
     }
 }
 
-/* Of bf16 or bytes, whole vectors of columns. */
-static void thin_pairs(const struct heed_thin_product *product) {
+/* Two rows of b that lie in order. */
+INLINE void pair_turn(const enum heed_type type, const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS],
+                      const struct tile_rows *a, const char *b, float *c) {
+    const int beside = type == HEED_I8 ? 1 : 2, bytes = VF_LANES * (int)type_bytes(type), row_bytes = vectors * bytes;
+    vf row[WIDE_ROWS], column[THIN_VECTORS];
+    UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_load1(tile_row(a, i)));
+    UNROLL for (int v = 0; v < vectors; v += beside) {
+        const char *even = b + v * bytes;
+        pair_load_columns(type, smaller(beside, vectors - v), even, even + row_bytes, !rest, column);
+        in_order_column(PAIRS_SUMS, rows, vectors, v, acc, row, column[0], c);
+        if (beside > 1 && v + 1 < vectors)
+            in_order_column(PAIRS_SUMS, rows, vectors, v + 1, acc, row, column[1], c);
+    }
+}
+INLINE void pair_turn_bf16(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
+                           const char *b, float *c) {
+    pair_turn(HEED_BF16, rows, vectors, rest, acc, a, b, c);
+}
+INLINE void pair_turn_i8(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
+                         const char *b, float *c) {
+    pair_turn(HEED_I8, rows, vectors, rest, acc, a, b, c);
+}
+INLINE struct in_order_kind pair_kind(const enum heed_type type, const int rows) {
+    (void)rows;
+    return (struct in_order_kind){.order = HEED_F32,
+                                  .turn_k = PAIR_STEPS,
+                                  .turn_floats = 1,
+                                  .vector_bytes = PAIR_STEPS * VF_LANES * (int)type_bytes(type),
+                                  .sums = PAIRS_SUMS,
+                                  .fetches = type == HEED_I8};
+}
+INLINE struct in_order_kind pair_kind_bf16(const int rows) { return pair_kind(HEED_BF16, rows); }
+INLINE struct in_order_kind pair_kind_i8(const int rows) { return pair_kind(HEED_I8, rows); }
+
+IN_ORDER_SHAPES(pairs_in_order_bf16, (WIDE_ROWS * WIDE_VECTORS), pair_turn_bf16, pair_kind_bf16)
+IN_ORDER_SHAPES(pairs_in_order_i8, (WIDE_ROWS * WIDE_VECTORS), pair_turn_i8, pair_kind_i8)
+
+static void thin_pairs_in_order(const struct heed_thin_product *product) {
+    static const in_order_shape shapes[][WIDE_ROWS][WIDE_VECTORS] = {IN_ORDER_TABLE(pairs_in_order_bf16),
+                                                                     IN_ORDER_TABLE(pairs_in_order_i8)};
+    shapes[product->type == HEED_I8][product->rows - 1][product->columns / VF_LANES - 1](product);
+}
+
+static void thin_pairs_of_panel(const struct heed_thin_product *product) {
     if (product->a_words || product->rows <= PAIRS_ROWS) {
         thin_pairs_of_rows(product);
         return;
@@ -162,6 +205,14 @@ static void thin_pairs(const struct heed_thin_product *product) {
         part.c = product->c + from * product->ldc;
         thin_pairs_of_rows(&part);
     }
+}
+
+/* Of bf16 or bytes, whole vectors of columns. */
+static void thin_pairs(const struct heed_thin_product *product) {
+    if (thin_is_in_order(product) && product->a_words)
+        thin_pairs_in_order(product);
+    else
+        thin_each_panel(thin_pairs_of_panel, product);
 }
 
 /* As thin_squares_by_type. */

@@ -85,6 +85,17 @@ WORD_SHAPE(12)
 INLINE bool words_are_in_order(const struct heed_thin_product *product) {
     return product->fetch_into == HEED_INTO_L2 && product->rows <= WORDS_IN_ORDER;
 }
+IN_ORDER_SHAPE(words_in_order, 1, 4, FLOATS_SUMS, in_order_floats, in_order_kind_floats)
+IN_ORDER_SHAPE(words_in_order, 2, 4, FLOATS_SUMS, in_order_floats, in_order_kind_floats)
+IN_ORDER_SHAPE(words_in_order, 3, 4, FLOATS_SUMS, in_order_floats, in_order_kind_floats)
+IN_ORDER_SHAPE(words_in_order, 4, 4, FLOATS_SUMS, in_order_floats, in_order_kind_floats)
+static void thin_words_in_order(const struct heed_thin_product *product) {
+    static const in_order_shape shapes[] = {words_in_order_1x4, words_in_order_2x4, words_in_order_3x4, words_in_order_4x4};
+    struct heed_thin_product words = *product;
+    words.k = round_up(product->k, 2) / 2;
+    words.next = (const float *)product->b + words.k * HEED_PANEL;
+    shapes[product->rows - 1](&words);
+}
 
 static void thin_words(const struct heed_thin_product *product) {
     static void (*const shapes[])(const struct word_window *window,
@@ -92,18 +103,19 @@ static void thin_words(const struct heed_thin_product *product) {
                                                word_rows_7, word_rows_8, word_rows_9, word_rows_10, word_rows_11, word_rows_12};
     struct word_window window = {.lda = product->lda, .c = product->c, .ldc = product->ldc, .fetch_into = product->fetch_into};
     const int64_t words = round_up(product->k, 2) / 2;
-    const bool in_order = words_are_in_order(product);
+    if (words_are_in_order(product)) {
+        thin_words_in_order(product);
+        return;
+    }
     window.turns = (product->rows + TALL_ROWS - 1) / TALL_ROWS;
     for (int64_t p = 0; p < words; p += THIN_WORD_DEPTH) {
         window.words = min_i64(THIN_WORD_DEPTH, words - p);
         window.a = product->a + p;
         window.b = (const float *)product->b + p * HEED_PANEL;
         window.continues = p > 0;
-        if (in_order)
-            fetch_pages((uintptr_t)window.b + PAGES_AHEAD, THIN_WORD_BYTES);
         for (int part = 0, from = 0, rows; part < window.turns; part++, from += rows) {
             rows = product->rows / window.turns + (part < product->rows % window.turns);
-            window.turn = in_order ? -1 : part;
+            window.turn = part;
             shapes[rows - 1](&window, from);
         }
     }

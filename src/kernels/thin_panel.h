@@ -14,9 +14,6 @@ enum {
     HAS_THIN_PANEL = VF_LANES < HEED_LINE && PANEL_VECTORS <= TILE_ROWS * TILE_VECTORS /* there are registers for it */
 };
 
-/* What b of any thin product is: rows, here of floats, or words, of which the first element comes first, or of pairs the second. */
-enum thin_b { THIN_ROWS_OF_B, THIN_WORDS, THIN_PAIR_WORDS };
-
 /* Loads and multiplies vector by vector: all at once, there would be no registers left for sums. */
 INLINE void thin_panel_step(const enum thin_b kind, const int step, vf acc[PANEL_VECTORS], const float *a, const uint8_t *b) {
     const vf row = v_set1(*a);

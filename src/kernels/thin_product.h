@@ -172,23 +172,6 @@ INLINE void thin_product_by(void (*of_vectors)(const struct heed_thin_product *p
     thin_product_of_rest(&part);
 }
 
-/* Panel by panel, each as a product of its own. */
-INLINE void thin_each_panel(void (*of_panel)(const struct heed_thin_product *product), const struct heed_thin_product *product) {
-    const void *next = product->next;
-    if (product->more_panels == 0) { /* mostly; without a copy */
-        of_panel(product);
-        return;
-    }
-    struct heed_thin_product panel = *product;
-    for (int i = product->more_panels; i >= 0; i--) {
-        const char *behind = type_at(product->type, panel.b, product->k * product->ldb);
-        panel.next = i > 0 ? behind : next;
-        of_panel(&panel);
-        panel.b = behind;
-        panel.c += product->columns;
-    }
-}
-
 static void thin_product_of_panel(const struct heed_thin_product *product) {
     if (is_thin_panel(product))
         thin_panel(product);
@@ -197,7 +180,7 @@ static void thin_product_of_panel(const struct heed_thin_product *product) {
 }
 
 static void thin_product(const struct heed_thin_product *product) {
-    if (thin_is_in_order(product))
+    if (thin_is_in_order(product) && in_order_has_kind(product))
         thin_in_order(product);
     else
         thin_each_panel(thin_product_of_panel, product);

@@ -3,6 +3,9 @@
 #ifndef HEED_KERNELS_THIN_STEP_H
 #define HEED_KERNELS_THIN_STEP_H
 
+/* What b of any thin product is: rows, here of floats, or words, of which the first element comes first, or of pairs the second. */
+enum thin_b { THIN_ROWS_OF_B, THIN_WORDS, THIN_PAIR_WORDS };
+
 /* Columns of rows of bf16 become floats two vectors at a time, all even ones and all odd ones, in one operation each; sums are so,
  * too. */
 INLINE bool thin_is_apart(const enum heed_type type, const int vectors, const int v) {
@@ -13,7 +16,7 @@ INLINE void thin_load_columns(const enum heed_type type, const enum thin_b kind,
                               vf column[]) {
     UNROLL for (int v = 0; v < vectors; v++) {
         if (kind != THIN_ROWS_OF_B)
-            column[v] = v_pin(v_bf16(v_load_int((const uint8_t *)b + v * VF_LANES * WORD_BYTES), (kind == THIN_WORDS) == step));
+            column[v] = v_pin(v_bf16(v_load_int(type_at(type, b, 2 * v * VF_LANES)), (kind == THIN_WORDS) == step));
         else if (thin_is_apart(type, vectors, v))
             column[v] = v_pin(v_bf16(v_load_int(type_at(type, b, v / 2 * 2 * VF_LANES)), v % 2));
         else

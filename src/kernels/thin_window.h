@@ -247,4 +247,21 @@ INLINE struct thin_window thin_window_at(const struct heed_thin_product *product
     return window;
 }
 
+/* Panel by panel, each as a product of its own. */
+INLINE void thin_each_panel(void (*of_panel)(const struct heed_thin_product *product), const struct heed_thin_product *product) {
+    const void *next = product->next;
+    if (product->more_panels == 0) { /* mostly; without a copy */
+        of_panel(product);
+        return;
+    }
+    struct heed_thin_product panel = *product;
+    for (int i = product->more_panels; i >= 0; i--) {
+        const char *behind = type_at(product->type, panel.b, product->k * product->ldb);
+        panel.next = i > 0 ? behind : next;
+        of_panel(&panel);
+        panel.b = behind;
+        panel.c += product->columns;
+    }
+}
+
 #endif

@@ -1,0 +1,174 @@
+/* thin_product of few rows where b lies in order: one tile has all columns of a panel, and panels come one after another.  Contract
+ * in src/kernels.h.
+ *
+ * Between panels little is done, and little is stored: what is stored waits until all loads before it have come from memory, and a
+ * store queue that is full of it holds back what is to be read next.  By windows (thin_window.h), which take a hundred stores each,
+ * decoding from floats in a linear cache takes 1.04 to 1.12 of the time from memory, and 1.14 from caches (Zen 4). */
+#ifndef HEED_KERNELS_IN_ORDER_H
+#define HEED_KERNELS_IN_ORDER_H
+
+enum {
+    WIDE_ROWS = 4,
+    WIDE_VECTORS = 8,
+    FLOATS_SUMS = 32 - WIDE_ROWS - 2, /* in registers, beside a number of each row, a column, and a sum from memory */
+    LINES_AHEAD = 16384,              /* bytes from where they are read to where they are fetched; twice, the second as far again */
+    LINES_TURN = 2048                 /* bytes for which that is found out anew */
+};
+
+/* What a tile does in a turn: turn_k elements of k, of which b has `bytes`, and rows of a so many floats.  rest: the last turn,
+ * where k has not as many.  c: of the last row, whose sums stay there where registers have no room for all (in_order_held). */
+typedef void in_order_turn(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
+                           const char *b, float *c);
+struct in_order_kind {
+    enum heed_type order; /* of sums, see thin_load_sums */
+    int turn_k, turn_floats, vector_bytes, sums;
+    bool fetches; /* lines, else of each page one */
+};
+
+/* Where all would be fetched into L2.  Floats, and one or two rows of 16 bits, leave lines to prefetchers: what is fetched hides
+ * what lies behind it from these (decoding takes 1.14 if each piece fetches the first 16 KB of the next one), and of rows that
+ * tiles share each sees steps.  Decoding with 32 heads of 128 on 8, floats, takes 0.82 to 0.87 of the time, with 24 heads 0.75,
+ * with as many heads as there are of keys 0.86 to 0.9, of 16 bits 0.77 to 0.86; packed floats of 4 rows 0.82 to 0.97, of 16 bits 1
+ * and 2 rows 0.79 to 0.89.  Pages of 128 tokens take 0.96, of 64 1.14 to 1.4 (Zen 4). */
+INLINE bool thin_is_in_order(const struct heed_thin_product *product) {
+    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->in_order && product->rows <= WIDE_ROWS &&
+           product->ldb == product->columns && product->columns % VF_LANES == 0 && product->columns <= WIDE_VECTORS * VF_LANES;
+}
+/* `bytes` behind `at`, in b or in what follows it. */
+INLINE uintptr_t in_order_ahead(const struct heed_thin_product *product, uintptr_t at, uintptr_t end) {
+    return at < end || !product->next ? at : (uintptr_t)product->next + (at - end);
+}
+
+/* How many sums of row i are in registers; those of the last row that have no room there are in c. */
+INLINE int in_order_held(const int sums, const int rows, const int vectors, const int i) {
+    return i + 1 < rows ? vectors : larger(0, smaller(vectors, sums - i * vectors));
+}
+
+INLINE void in_order_load(const struct in_order_kind kind, const int rows, const int vectors,
+                          const struct heed_thin_product *product, float *c, vf acc[][WIDE_VECTORS]) {
+    UNROLL for (int i = 0; i < rows; i++, c += product->ldc) {
+        const int held = in_order_held(kind.sums, rows, vectors, i);
+        if (product->continues) {
+            thin_load_sums(kind.order, held, c, acc[i]);
+            continue;
+        }
+        UNROLL for (int v = 0; v < held; v++) acc[i][v] = v_zero();
+        UNROLL for (int v = held; v < vectors; v++) v_store(c + v * VF_LANES, v_zero());
+    }
+}
+
+/* Turns of one panel, without a rest.  A line of each page, `PAGES_AHEAD` bytes ahead, for prefetchers end with a page, and to find
+ * the next one takes a walk through tables of pages, on virtual machines through two: one row takes 0.8 to 0.9 of the time, 4 rows
+ * of floats 0.97; huge pages are as quick without.  Or all lines: 3 and 4 rows of 16 bits, whose products take about as long as
+ * memory, take 1.06 to 1.3 without (Zen 4). */
+INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kind kind, const int rows, const int vectors,
+                                  int64_t turns, vf acc[][WIDE_VECTORS], struct tile_rows *a,
+                                  const struct heed_thin_product *product, const char *b, uintptr_t end, float *c) {
+    const int bytes = vectors * kind.vector_bytes, most = (kind.fetches ? LINES_TURN : PAGE_BYTES) / bytes;
+    NO_UNROLL for (int64_t some; turns > 0; turns -= some) {
+        uintptr_t ahead = in_order_ahead(product, (uintptr_t)b + (kind.fetches ? LINES_AHEAD : PAGES_AHEAD), end);
+        uintptr_t further = in_order_ahead(product, (uintptr_t)b + 2 * LINES_AHEAD, end);
+        some = min_i64(turns, most);
+        if (!kind.fetches)
+            fetch_line(ahead, false);
+        NO_UNROLL for (int64_t left = some; left > 0; left--) {
+            if (kind.fetches) {
+                UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) fetch_line(ahead + (uintptr_t)line, false);
+                UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) fetch_line(further + (uintptr_t)line, false);
+                ahead += (uintptr_t)bytes;
+                further += (uintptr_t)bytes;
+                PIN(ahead);
+                PIN(further);
+            }
+            turn(rows, vectors, false, acc, a, b, c);
+            tile_rows_advance(rows, a, kind.turn_floats);
+            tile_rows_pin(rows, a);
+            b += bytes;
+            PIN(b);
+        }
+    }
+    return b;
+}
+
+/* All panels. */
+INLINE void in_order_body(in_order_turn *turn, const struct in_order_kind kind, const int rows, const int vectors,
+                          const struct heed_thin_product *product) {
+    const int64_t turns = product->k / kind.turn_k, rest = product->k % kind.turn_k;
+    const int64_t panel_bytes = product->k * (vectors * kind.vector_bytes / kind.turn_k);
+    const char *b = product->b;
+    const uintptr_t end = (uintptr_t)b + (uintptr_t)((product->more_panels + 1) * panel_bytes);
+    float *c = product->c;
+    NO_UNROLL for (int panel = 0; panel <= product->more_panels; panel++, c += product->columns) {
+        vf acc[WIDE_ROWS][WIDE_VECTORS];
+        struct tile_rows a;
+        float *last = c + (rows - 1) * product->ldc;
+        tile_rows_begin(rows, &a, product->a, product->lda);
+        in_order_load(kind, rows, vectors, product, c, acc);
+        b = in_order_turns(turn, kind, rows, vectors, turns, acc, &a, product, b, end, last);
+        if (rest) {
+            turn(rows, vectors, true, acc, &a, b, last);
+            b += panel_bytes % (vectors * kind.vector_bytes);
+        }
+        UNROLL for (int i = 0; i < rows; i++)
+            thin_store_sums(kind.order, in_order_held(kind.sums, rows, vectors, i), acc[i], c + i * product->ldc);
+    }
+}
+
+/* acc or c = fma(row, column, acc or c) for a vector of columns. */
+INLINE void in_order_column(const int sums, const int rows, const int vectors, const int v, vf acc[][WIDE_VECTORS],
+                            const vf row[WIDE_ROWS], vf column, float *c) {
+    UNROLL for (int i = 0; i < rows; i++) {
+        if (v < in_order_held(sums, rows, vectors, i)) {
+            acc[i][v] = TILE_CHAIN(acc[i][v], row[i], column);
+            continue;
+        }
+        v_store(c + v * VF_LANES, TILE_CHAIN(v_load(c + v * VF_LANES), row[i], column));
+        PIN_VECTOR(c + v * VF_LANES); /* else gcc 12 holds it in a register, too, and others on the stack */
+    }
+}
+
+/* A row of b of what steps multiply as it is.  Vector by vector, so that few registers hold columns. */
+INLINE void in_order_floats(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
+                            const char *b, float *c) {
+    vf row[WIDE_ROWS];
+    (void)rest;
+    UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_load1(tile_row(a, i)));
+    UNROLL for (int v = 0; v < vectors; v++)
+        in_order_column(FLOATS_SUMS, rows, vectors, v, acc, row, v_pin(v_load((const float *)(const void *)b + v * VF_LANES)), c);
+}
+
+INLINE struct in_order_kind in_order_kind_floats(const int rows) {
+    (void)rows;
+    return (struct in_order_kind){
+        .order = HEED_F32, .turn_k = 1, .turn_floats = 1, .vector_bytes = VF_LANES * 4, .sums = FLOATS_SUMS};
+}
+/* kind: of so many rows.  With more than `most` sums there is no tile. */
+#define IN_ORDER_SHAPE(name, rows, vectors, most, turn, kind)                                                                      \
+    NOINLINE void name##_##rows##x##vectors(const struct heed_thin_product *product) {                                             \
+        if ((rows) * (vectors) <= (most))                                                                                          \
+            in_order_body(turn, kind(rows), (rows) * (vectors) <= (most) ? rows : 1, vectors, product);                            \
+    }
+#define IN_ORDER_SHAPES_OF_ROWS(name, rows, ...)                                                                                   \
+    IN_ORDER_SHAPE(name, rows, 1, __VA_ARGS__)                                                                                     \
+    IN_ORDER_SHAPE(name, rows, 2, __VA_ARGS__)                                                                                     \
+    IN_ORDER_SHAPE(name, rows, 3, __VA_ARGS__)                                                                                     \
+    IN_ORDER_SHAPE(name, rows, 4, __VA_ARGS__)                                                                                     \
+    IN_ORDER_SHAPE(name, rows, 5, __VA_ARGS__)                                                                                     \
+    IN_ORDER_SHAPE(name, rows, 6, __VA_ARGS__)                                                                                     \
+    IN_ORDER_SHAPE(name, rows, 7, __VA_ARGS__)                                                                                     \
+    IN_ORDER_SHAPE(name, rows, 8, __VA_ARGS__)
+#define IN_ORDER_NAMES(name, rows)                                                                                                 \
+    {                                                                                                                              \
+        name##_##rows##x1, name##_##rows##x2, name##_##rows##x3, name##_##rows##x4, name##_##rows##x5, name##_##rows##x6,          \
+            name##_##rows##x7, name##_##rows##x8                                                                                   \
+    }
+#define IN_ORDER_SHAPES(name, ...)                                                                                                 \
+    IN_ORDER_SHAPES_OF_ROWS(name, 1, __VA_ARGS__)                                                                                  \
+    IN_ORDER_SHAPES_OF_ROWS(name, 2, __VA_ARGS__)                                                                                  \
+    IN_ORDER_SHAPES_OF_ROWS(name, 3, __VA_ARGS__)                                                                                  \
+    IN_ORDER_SHAPES_OF_ROWS(name, 4, __VA_ARGS__)
+#define IN_ORDER_TABLE(name)                                                                                                       \
+    { IN_ORDER_NAMES(name, 1), IN_ORDER_NAMES(name, 2), IN_ORDER_NAMES(name, 3), IN_ORDER_NAMES(name, 4) }
+typedef void (*in_order_shape)(const struct heed_thin_product *product); /* by rows and vectors, less 1 */
+
+#endif
