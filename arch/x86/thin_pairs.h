@@ -179,7 +179,7 @@ INLINE struct in_order_kind pair_kind(const enum heed_type type, const int rows)
                                   .turn_floats = 1,
                                   .vector_bytes = PAIR_STEPS * VF_LANES * (int)type_bytes(type),
                                   .sums = PAIRS_SUMS,
-                                  .fetches = type == HEED_I8};
+                                  .fetches = type == HEED_I8 || rows > 3};
 }
 INLINE struct in_order_kind pair_kind_bf16(const int rows) { return pair_kind(HEED_BF16, rows); }
 INLINE struct in_order_kind pair_kind_i8(const int rows) { return pair_kind(HEED_I8, rows); }

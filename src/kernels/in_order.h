@@ -31,7 +31,7 @@ struct in_order_kind {
  * with as many heads as there are of keys 0.86 to 0.9, of 16 bits 0.77 to 0.86; packed floats of 4 rows 0.82 to 0.97, of 16 bits 1
  * and 2 rows 0.79 to 0.89.  Pages of 128 tokens take 0.96, of 64 1.14 to 1.4 (Zen 4). */
 INLINE bool thin_is_in_order(const struct heed_thin_product *product) {
-    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->in_order && product->rows <= WIDE_ROWS &&
+    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->rows <= WIDE_ROWS &&
            product->ldb == product->columns && product->columns % VF_LANES == 0 && product->columns <= WIDE_VECTORS * VF_LANES;
 }
 /* `bytes` behind `at`, in b or in what follows it. */
@@ -63,16 +63,18 @@ INLINE void in_order_load(const struct in_order_kind kind, const int rows, const
  * memory, take 1.06 to 1.3 without (Zen 4). */
 INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kind kind, const int rows, const int vectors,
                                   int64_t turns, vf acc[][WIDE_VECTORS], struct tile_rows *a,
-                                  const struct heed_thin_product *product, const char *b, uintptr_t end, float *c) {
-    const int bytes = vectors * kind.vector_bytes, most = (kind.fetches ? LINES_TURN : PAGE_BYTES) / bytes;
+                                  const struct heed_thin_product *product, const char *b, uintptr_t end, int64_t piece, float *c) {
+    const bool fetches = kind.fetches || !product->in_order;
+    const int bytes = vectors * kind.vector_bytes, most = fetches ? LINES_TURN / bytes : PAGE_BYTES / bytes;
+    const uintptr_t far = fetches ? (uintptr_t)min_i64(LINES_AHEAD, piece / 2) : PAGES_AHEAD;
     NO_UNROLL for (int64_t some; turns > 0; turns -= some) {
-        uintptr_t ahead = in_order_ahead(product, (uintptr_t)b + (kind.fetches ? LINES_AHEAD : PAGES_AHEAD), end);
-        uintptr_t further = in_order_ahead(product, (uintptr_t)b + 2 * LINES_AHEAD, end);
+        uintptr_t ahead = in_order_ahead(product, (uintptr_t)b + far, end);
+        uintptr_t further = in_order_ahead(product, (uintptr_t)b + 2 * far, end);
         some = min_i64(turns, most);
-        if (!kind.fetches)
+        if (!fetches)
             fetch_line(ahead, false);
         NO_UNROLL for (int64_t left = some; left > 0; left--) {
-            if (kind.fetches) {
+            if (fetches) {
                 UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) fetch_line(ahead + (uintptr_t)line, false);
                 UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) fetch_line(further + (uintptr_t)line, false);
                 ahead += (uintptr_t)bytes;
@@ -96,7 +98,8 @@ INLINE void in_order_body(in_order_turn *turn, const struct in_order_kind kind, 
     const int64_t turns = product->k / kind.turn_k, rest = product->k % kind.turn_k;
     const int64_t panel_bytes = product->k * (vectors * kind.vector_bytes / kind.turn_k);
     const char *b = product->b;
-    const uintptr_t end = (uintptr_t)b + (uintptr_t)((product->more_panels + 1) * panel_bytes);
+    const int64_t piece = (product->more_panels + 1) * panel_bytes;
+    const uintptr_t end = (uintptr_t)b + (uintptr_t)piece;
     float *c = product->c;
     NO_UNROLL for (int panel = 0; panel <= product->more_panels; panel++, c += product->columns) {
         vf acc[WIDE_ROWS][WIDE_VECTORS];
@@ -104,7 +107,7 @@ INLINE void in_order_body(in_order_turn *turn, const struct in_order_kind kind, 
         float *last = c + (rows - 1) * product->ldc;
         tile_rows_begin(rows, &a, product->a, product->lda);
         in_order_load(kind, rows, vectors, product, c, acc);
-        b = in_order_turns(turn, kind, rows, vectors, turns, acc, &a, product, b, end, last);
+        b = in_order_turns(turn, kind, rows, vectors, turns, acc, &a, product, b, end, piece, last);
         if (rest) {
             turn(rows, vectors, true, acc, &a, b, last);
             b += panel_bytes % (vectors * kind.vector_bytes);
