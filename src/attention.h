@@ -111,6 +111,7 @@ struct attention_plan {
     bool leaves_l2;                     /* keys and values are more than L2 holds; false also where that does not matter */
     bool is_far;                        /* shared caches do not hold keys and values; false also where that does not matter */
     bool in_order;                      /* a chunk's keys lie in one piece of a cache, and so do its values */
+    bool values_in_order;               /* the same, or in rows without gaps */
     bool pack_keys, pack_values;
     bool pairs;                        /* products of bf16 pairs as floats: queries, keys, weights and values are made them */
     const struct heed_i8_kernels *i8;  /* what multiplies integers, if keys or values are bytes in HEED_COMPUTE_I8; else NULL */

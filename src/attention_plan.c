@@ -101,6 +101,7 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
     plan->pack_keys = !plan->is_thin && !plan->i8_keys;
     plan->in_order = request->cache && request->cache->page_tokens >= HEED_CHUNK;
+    plan->values_in_order = request->cache ? plan->in_order : request->value.token_stride == request->value_dim;
     /* A call has half of the shared cache at best: an engine reads weights and other layers' caches in between.  L2 comes first,
      * since to ask for the other takes longer than a small call. */
     plan->leaves_l2 = plan->is_thin && plan->fetch_into == HEED_INTO_L2 && exceed(plan, heed_cache_sizes().l2);
