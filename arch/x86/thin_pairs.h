@@ -1,5 +1,6 @@
 /* thin_product in pairs by vdpbf16ps, of rows of bf16 or bytes as they are: few rows times keys and values, or weights, that are
- * read once, from memory.  Contract in src/kernels.h; by windows, src/kernels/thin_window.h.
+ * read once, from memory.  Contract in src/kernels.h; by windows, src/kernels/thin_window.h, or in one piece,
+ * src/kernels/in_order.h.
  *
  * Two rows of b become words in registers, each vector once for all rows of a tile, by one operation for 16 words of bf16 and five
  * of bytes; then one instruction multiplies what two multiply as floats.  Rows of a, which come as floats, become words in L1. */
@@ -150,7 +151,7 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
     }
 }
 
-/* Two rows of b that lie in order. */
+/* Two rows of b, of which the second lies right behind the first. */
 INLINE void pair_turn(const enum heed_type type, const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS],
                       const struct tile_rows *a, const char *b, float *c) {
     const int beside = type == HEED_I8 ? 1 : 2, bytes = VF_LANES * (int)type_bytes(type), row_bytes = vectors * bytes;
@@ -172,8 +173,9 @@ INLINE void pair_turn_i8(const int rows, const int vectors, const bool rest, vf 
                          const char *b, float *c) {
     pair_turn(HEED_I8, rows, vectors, rest, acc, a, b, c);
 }
+/* Of 4 rows of bf16 lines are fetched, of fewer not: from memory they take 0.93 to 0.98 of the time so, 3 rows 1.1, bytes 0.83
+ * (Zen 4). */
 INLINE struct in_order_kind pair_kind(const enum heed_type type, const int rows) {
-    (void)rows;
     return (struct in_order_kind){.order = HEED_F32,
                                   .turn_k = PAIR_STEPS,
                                   .turn_floats = 1,

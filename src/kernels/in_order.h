@@ -1,9 +1,10 @@
-/* thin_product of few rows where b lies in order: one tile has all columns of a panel, and panels come one after another.  Contract
- * in src/kernels.h.
+/* The loop of thin products whose b lies in one piece: one tile has all columns of a panel, and panels come one after another.
+ * Contract in src/kernels.h.
  *
  * Between panels little is done, and little is stored: what is stored waits until all loads before it have come from memory, and a
- * store queue that is full of it holds back what is to be read next.  By windows (thin_window.h), which take a hundred stores each,
- * decoding from floats in a linear cache takes 1.04 to 1.12 of the time from memory, and 1.14 from caches (Zen 4). */
+ * store queue that is full holds back what is to be read next.  By windows (thin_window.h), which take a hundred stores each,
+ * decoding from floats in a linear cache takes 1.04 to 1.12 of the time from memory, and 1.14 from caches, in pairs 1.05 to 1.2,
+ * from pages of 64 tokens 1.03 to 1.1 (Zen 4). */
 #ifndef HEED_KERNELS_IN_ORDER_H
 #define HEED_KERNELS_IN_ORDER_H
 
@@ -25,11 +26,7 @@ struct in_order_kind {
     bool fetches; /* lines, else of each page one */
 };
 
-/* Where all would be fetched into L2.  Floats, and one or two rows of 16 bits, leave lines to prefetchers: what is fetched hides
- * what lies behind it from these (decoding takes 1.14 if each piece fetches the first 16 KB of the next one), and of rows that
- * tiles share each sees steps.  Decoding with 32 heads of 128 on 8, floats, takes 0.82 to 0.87 of the time, with 24 heads 0.75,
- * with as many heads as there are of keys 0.86 to 0.9, of 16 bits 0.77 to 0.86; packed floats of 4 rows 0.82 to 0.97, of 16 bits 1
- * and 2 rows 0.79 to 0.89.  Pages of 128 tokens take 0.96, of 64 1.14 to 1.4 (Zen 4). */
+/* Where all would be fetched into L2; elsewhere it has not been timed. */
 INLINE bool thin_is_in_order(const struct heed_thin_product *product) {
     return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->rows <= WIDE_ROWS &&
            product->ldb == product->columns && product->columns % VF_LANES == 0 && product->columns <= WIDE_VECTORS * VF_LANES;
@@ -57,10 +54,15 @@ INLINE void in_order_load(const struct in_order_kind kind, const int rows, const
     }
 }
 
-/* Turns of one panel, without a rest.  A line of each page, `PAGES_AHEAD` bytes ahead, for prefetchers end with a page, and to find
- * the next one takes a walk through tables of pages, on virtual machines through two: one row takes 0.8 to 0.9 of the time, 4 rows
- * of floats 0.97; huge pages are as quick without.  Or all lines: 3 and 4 rows of 16 bits, whose products take about as long as
- * memory, take 1.06 to 1.3 without (Zen 4). */
+/* Turns of one panel, without a rest.
+ *
+ * What is long is left to prefetchers, but for a line of each page, with which these end: to find the next one takes a walk through
+ * tables of pages, on virtual machines through two (one row takes 0.8 to 0.9 of the time, 4 rows of floats 0.97; huge pages are as
+ * quick without).  What is fetched hides what lies behind it from them: with fetches decoding from floats takes 1.06 to 1.28.
+ *
+ * All lines are fetched, twice, of short pieces, which end before prefetchers have begun (from pages of 64 tokens 0.87 of the
+ * time), and where products take about as long as memory (3 and 4 rows of 16 bits, 0.76 to 0.9): no further ahead than half a
+ * piece, for what follows the next one is not known.  With 8 KB instead of 16 1.0 to 1.03 (Zen 4). */
 INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kind kind, const int rows, const int vectors,
                                   int64_t turns, vf acc[][WIDE_VECTORS], struct tile_rows *a,
                                   const struct heed_thin_product *product, const char *b, uintptr_t end, int64_t piece, float *c) {
