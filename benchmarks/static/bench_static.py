@@ -54,6 +54,7 @@ KERNELS = {
     "value_pieces": (r"value_pieces_\dx\d", Instruction.is_fma),
     "gemm_tile": (r"gemm_tile_\dx\d", Instruction.is_fma),
     "thin_words": (r"thin_words_\d+x\d", Instruction.is_fma),
+    "in_order": (r"in_order_\dx\d", Instruction.is_fma),
     "exp_rows": ("exp_row_floats", Instruction.is_fma),
     "softmax_rows": ("softmax_rows", Instruction.is_fma),
     "softmax_beside": ("softmax_chunk_streamed", Instruction.is_fma),
@@ -68,19 +69,21 @@ def without(kernels, *names):
     return {kernel: which for kernel, which in kernels.items() if kernel not in names}
 
 
-# Tables that are another's but for these, or have others: where vectors are narrow, exponentials are apart, a may be strips, and
-# q8_0 has no held tiles; where registers are few, nothing has.
-NARROW = {**without(KERNELS, "value_beside", "i8_q8_0_held"), "gemm_strip": (r"gemm_strip_\dx\d", Instruction.is_fma)}
+# Tables that are another's but for these, or have others: where vectors are narrow, exponentials are apart, nothing is taken in
+# order, a may be strips, and q8_0 has no held tiles; where registers are few, nothing has.
+NARROW = {**without(KERNELS, "value_beside", "in_order", "i8_q8_0_held"), "gemm_strip": (r"gemm_strip_\dx\d", Instruction.is_fma)}
 KERNELS_OF = {"neon": NARROW, "avx2": without(NARROW, *HELD), "avx512vnni": {**DOTS, **HELD, **CACHE}, "avxvnni": {**DOTS, **CACHE},
               "dotprod": without({**DOTS, **HELD, **CACHE}, "i8_q8_0_held"), "avx512bf16": {
     "pair_tile": (r"pair_tile_\dx\d", Instruction.is_fma),
     "pair_values": (r"pair_values_\dx\d", Instruction.is_fma, False),
     "pair_beside": (r"pair_values_\dx\d", Instruction.is_fma, True),
     "pair_thin": (r"word_rows_\d+", Instruction.is_fma),
+    "pair_in_order": (r"pairs_in_order_bf16_\dx\d", Instruction.is_fma),
     "pair_bf16": (r"pairs_bf16_\d+x\d", Instruction.is_fma),
     "pair_i8": (r"pairs_i8_\d+x\d", Instruction.is_fma),
     "gemm_tile": (r"gemm_tile_\dx\d", Instruction.is_fma),
 }}
+STORES_SUMS = "in_order", "pair_in_order"
 BOUNDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bounds.txt")
 BOUNDS_HEAD = """\
 # What bench_static.py predicted when these were recorded (make bench-static STATIC_FLAGS=--record): of products the share of the
@@ -121,13 +124,13 @@ def assembly(path):
     return "\n".join(lines) + "\n"
 
 
-def figure_of(loop, prediction, peak):
-    """A loop is a product's if it stores nothing, or little: exponentials beside a product."""
+def figure_of(kernel, loop, prediction, peak):
+    """A loop is a product's if it stores nothing, or little: exponentials beside a product, or sums that find no register."""
     products = loop.count(Instruction.dot_products)
     if products:
         return Figure(prediction.cycles * 64 / products, PRODUCTS)
     elements = loop.count(Instruction.stored_bytes) / 4
-    if 2 * elements > loop.count(Instruction.is_fma):
+    if 2 * elements > loop.count(Instruction.is_fma) and kernel not in STORES_SUMS:
         return Figure(prediction.cycles * 16 / elements, CYCLES)
     return Figure(loop.count(Instruction.is_fma) / prediction.cycles / peak, SHARE)
 
@@ -166,7 +169,7 @@ def report_object(tools, name, path, listing):
             print(f"\n{path}, {loop.function}:\n{assembly(loop.path)}")
         ask = functools.partial(predict, tools.mca, isa.triple, assembly=assembly(loop.path))
         for cpu, prediction in zip(known, processors.map(ask, known)):
-            figure = figure_of(loop, prediction, peak_of(tools.mca, isa, cpu))
+            figure = figure_of(kernel, loop, prediction, peak_of(tools.mca, isa, cpu))
             print(row(name, kernel, cpu, loop, prediction, figure), flush=True)
             yield kernel, cpu, figure
         products = loop.count(Instruction.dot_products)
