@@ -206,3 +206,22 @@ enum heed_status heed_attention_check_memory(const struct heed_attention *reques
     }
     return HEED_OK;
 }
+
+static void forget_strides(int64_t *batch, int64_t *head, int64_t *token, const int64_t count[3]) {
+    *batch = count[0] > 1 ? *batch : 0;
+    *head = count[1] > 1 ? *head : 0;
+    *token = count[2] > 1 ? *token : 0;
+}
+
+void heed_attention_forget_strides(struct heed_attention *r) {
+    const int64_t queries[] = {r->query_starts ? 1 : r->batch, r->num_heads, r->query_tokens};
+    const int64_t keys[] = {r->key_starts ? 1 : r->batch, r->num_kv_heads, r->key_tokens}, mass[] = {r->batch, r->num_heads, 1};
+    struct heed_input *const inputs[] = {&r->query, &r->key, &r->value};
+    struct heed_output *const outputs[] = {&r->output,        &r->weights,    &r->lse,        &r->scores,
+                                           &r->states.output, &r->states.max, &r->states.sum, &r->mass};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        forget_strides(&inputs[i]->batch_stride, &inputs[i]->head_stride, &inputs[i]->token_stride, i == 0 ? queries : keys);
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        forget_strides(&outputs[i]->batch_stride, &outputs[i]->head_stride, &outputs[i]->token_stride,
+                       outputs[i] == &r->mass ? mass : queries);
+}

@@ -11,4 +11,8 @@ enum heed_status heed_attention_check_memory(const struct heed_attention *reques
 /* Something else that is written has nothing of what says what queries see and what becomes of scores: masks and arrays. */
 enum heed_status heed_attention_check_apart(const struct heed_attention *request, const struct heed_region *output);
 
+/* Of a request that has been checked: where there is one index, a stride may be any number, and a kernel that reckons with more
+ * rows than there are would overflow; such strides become 0. */
+void heed_attention_forget_strides(struct heed_attention *request);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "arithmetic.h"
 #include "attention.h"
+#include "attention_memory.h"
 #include "cache_sizes.h"
 #include "cpu.h"
 #include "dispatch.h"
@@ -305,26 +306,6 @@ static void plan_sequences(struct attention_plan *plan) {
     plan->workers = (int)min_i64(workers_for(plan, plan->tasks, count_flops(plan, false)), plan->most_workers);
 }
 
-static void forget_strides(int64_t *batch, int64_t *head, int64_t *token, const int64_t count[3]) {
-    *batch = count[0] > 1 ? *batch : 0;
-    *head = count[1] > 1 ? *head : 0;
-    *token = count[2] > 1 ? *token : 0;
-}
-
-/* Where there is one index, a stride may be any number, and a kernel that reckons with more rows than there are would overflow. */
-static void forget_unused_strides(struct heed_attention *r) {
-    const int64_t queries[] = {r->query_starts ? 1 : r->batch, r->num_heads, r->query_tokens};
-    const int64_t keys[] = {r->key_starts ? 1 : r->batch, r->num_kv_heads, r->key_tokens}, mass[] = {r->batch, r->num_heads, 1};
-    struct heed_input *const inputs[] = {&r->query, &r->key, &r->value};
-    struct heed_output *const outputs[] = {&r->output,        &r->weights,    &r->lse,        &r->scores,
-                                           &r->states.output, &r->states.max, &r->states.sum, &r->mass};
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        forget_strides(&inputs[i]->batch_stride, &inputs[i]->head_stride, &inputs[i]->token_stride, i == 0 ? queries : keys);
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-        forget_strides(&outputs[i]->batch_stride, &outputs[i]->head_stride, &outputs[i]->token_stride,
-                       outputs[i] == &r->mass ? mass : queries);
-}
-
 /* Without keys their rows have no elements, and strides that may be any number. */
 static void forget_empty_rows(struct attention_plan *plan) {
     if (plan->columns == 0)
@@ -354,7 +335,7 @@ static void begin_plan(struct attention_plan *plan, const struct heed_attention 
                                     .fetch_into = heed_fetch_into_by(heed_cpu_traits()),
                                     .most_rows = INT64_MAX,
                                     .any_lengths = any_lengths};
-    forget_unused_strides(&plan->given);
+    heed_attention_forget_strides(&plan->given);
     const struct heed_attention *request = plan->request = &plan->given;
     plan->group = request->num_heads / request->num_kv_heads;
     plan->heads = request->batch * request->num_kv_heads;
