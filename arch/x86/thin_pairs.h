@@ -153,7 +153,7 @@ static void thin_pairs_of_rows(const struct heed_thin_product *product) {
 
 /* Two rows of b, of which the second lies right behind the first. */
 INLINE void pair_turn(const enum heed_type type, const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS],
-                      const struct tile_rows *a, const char *b, float *c) {
+                      const struct tile_rows *a, const char *b, const struct in_order_sums *c) {
     const int beside = type == HEED_I8 ? 1 : 2, bytes = VF_LANES * (int)type_bytes(type), row_bytes = vectors * bytes;
     vf row[WIDE_ROWS], column[THIN_VECTORS];
     UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_load1(tile_row(a, i)));
@@ -166,11 +166,11 @@ INLINE void pair_turn(const enum heed_type type, const int rows, const int vecto
     }
 }
 INLINE void pair_turn_bf16(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
-                           const char *b, float *c) {
+                           const char *b, const struct in_order_sums *c) {
     pair_turn(HEED_BF16, rows, vectors, rest, acc, a, b, c);
 }
 INLINE void pair_turn_i8(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
-                         const char *b, float *c) {
+                         const char *b, const struct in_order_sums *c) {
     pair_turn(HEED_I8, rows, vectors, rest, acc, a, b, c);
 }
 /* Of 4 rows of bf16 lines are fetched, of fewer not: from memory they take 0.93 to 0.98 of the time so, 3 rows 1.1, bytes 0.83
@@ -186,8 +186,8 @@ INLINE struct in_order_kind pair_kind(const enum heed_type type, const int rows)
 INLINE struct in_order_kind pair_kind_bf16(const int rows) { return pair_kind(HEED_BF16, rows); }
 INLINE struct in_order_kind pair_kind_i8(const int rows) { return pair_kind(HEED_I8, rows); }
 
-IN_ORDER_SHAPES(pairs_in_order_bf16, (WIDE_ROWS * WIDE_VECTORS), pair_turn_bf16, pair_kind_bf16)
-IN_ORDER_SHAPES(pairs_in_order_i8, (WIDE_ROWS * WIDE_VECTORS), pair_turn_i8, pair_kind_i8)
+IN_ORDER_SHAPES(pairs_in_order_bf16, MOST_SUMS, pair_turn_bf16, pair_kind_bf16)
+IN_ORDER_SHAPES(pairs_in_order_i8, MOST_SUMS, pair_turn_i8, pair_kind_i8)
 
 static void thin_pairs_in_order(const struct heed_thin_product *product) {
     static const in_order_shape shapes[][WIDE_ROWS][WIDE_VECTORS] = {IN_ORDER_TABLE(pairs_in_order_bf16),
@@ -211,7 +211,7 @@ static void thin_pairs_of_panel(const struct heed_thin_product *product) {
 
 /* Of bf16 or bytes, whole vectors of columns. */
 static void thin_pairs(const struct heed_thin_product *product) {
-    if (thin_is_in_order(product) && product->a_words)
+    if (thin_is_in_order(product) && product->rows <= WIDE_ROWS && product->a_words)
         thin_pairs_in_order(product);
     else
         thin_each_panel(thin_pairs_of_panel, product);

@@ -8,7 +8,7 @@ enum {
 
 /* Of 16 bits, two vectors at a time, in rows or in words, of which each has two steps. */
 INLINE void in_order_halves(const enum heed_type type, const enum thin_b kind, const int step, const int rows, const int vectors,
-                            vf acc[][WIDE_VECTORS], const struct tile_rows *a, const char *b, float *c) {
+                            vf acc[][WIDE_VECTORS], const struct tile_rows *a, const char *b, const struct in_order_sums *c) {
     const int bytes = (kind == THIN_ROWS_OF_B ? 1 : 2) * VF_LANES * (int)type_bytes(type);
     vf row[WIDE_ROWS], column[2];
     UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_load1(tile_row(a, i) + step));
@@ -20,17 +20,17 @@ INLINE void in_order_halves(const enum heed_type type, const enum thin_b kind, c
     }
 }
 INLINE void in_order_bf16(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
-                          const char *b, float *c) {
+                          const char *b, const struct in_order_sums *c) {
     (void)rest;
     in_order_halves(HEED_BF16, THIN_ROWS_OF_B, 0, rows, vectors, acc, a, b, c);
 }
 INLINE void in_order_f16(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
-                         const char *b, float *c) {
+                         const char *b, const struct in_order_sums *c) {
     (void)rest;
     in_order_halves(HEED_F16, THIN_ROWS_OF_B, 0, rows, vectors, acc, a, b, c);
 }
 INLINE void in_order_words(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
-                           const char *b, float *c) {
+                           const char *b, const struct in_order_sums *c) {
     in_order_halves(HEED_BF16, THIN_WORDS, 0, rows, vectors, acc, a, b, c);
     if (!rest)
         in_order_halves(HEED_BF16, THIN_WORDS, 1, rows, vectors, acc, a, b, c);
@@ -49,18 +49,29 @@ INLINE struct in_order_kind in_order_kind_words(const int rows) {
     return kind;
 }
 
-IN_ORDER_SHAPES(in_order, (WIDE_ROWS * WIDE_VECTORS), in_order_floats, in_order_kind_floats)
+IN_ORDER_SHAPES(in_order, MOST_SUMS, in_order_floats, in_order_kind_floats)
 IN_ORDER_SHAPES(in_order_bf16, HALVES_SUMS, in_order_bf16, in_order_kind_bf16)
 IN_ORDER_SHAPES(in_order_f16, HALVES_SUMS, in_order_f16, in_order_kind_f16)
 IN_ORDER_SHAPES(in_order_words, HALVES_SUMS, in_order_words, in_order_kind_words)
 
 /* Of these types, and not too many sums. */
 INLINE bool in_order_has_kind(const struct heed_thin_product *product) {
-    const bool halves = product->type == HEED_BF16 || product->type == HEED_F16;
-    return !product->pairs && (product->type == HEED_F32 || (halves && product->rows * product->columns <= HALVES_SUMS * VF_LANES));
+    const bool floats = product->type == HEED_F32, halves = product->type == HEED_BF16 || product->type == HEED_F16;
+    const bool fits = product->rows <= WIDE_ROWS && product->rows * product->columns <= HALVES_SUMS * VF_LANES;
+    return !product->pairs && (floats || (halves && fits));
 }
 
+IN_ORDER_SHAPE(in_order, 5, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
+IN_ORDER_SHAPE(in_order, 6, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
+IN_ORDER_SHAPE(in_order, 7, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
+IN_ORDER_SHAPE(in_order, 8, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
+
 static void thin_in_order(const struct heed_thin_product *product) {
+    static const in_order_shape tall[] = {in_order_5x4, in_order_6x4, in_order_7x4, in_order_8x4};
+    if (product->rows > WIDE_ROWS) {
+        tall[product->rows - WIDE_ROWS - 1](product);
+        return;
+    }
     static const in_order_shape shapes[][WIDE_ROWS][WIDE_VECTORS] = {IN_ORDER_TABLE(in_order), IN_ORDER_TABLE(in_order_bf16),
                                                                      IN_ORDER_TABLE(in_order_f16), IN_ORDER_TABLE(in_order_words)};
     const int kind = product->words ? 3 : product->type == HEED_F32 ? 0 : product->type == HEED_BF16 ? 1 : 2;
