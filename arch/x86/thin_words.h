@@ -80,17 +80,19 @@ WORD_SHAPE(12)
 
 /* Prefetchers follow what one tile reads in order, where all would be fetched into L2, but for pages: from memory 1 to 3 rows take
  * 0.73 to 0.95 of the time so, 4 rows 0.76 to 0.87, from L3 0.63 to 0.80 and 0.85 to 0.95, but 4 rows of 32 MB, about as much as
- * L3, 1.2 (without fetches of pages 1.0 to 1.1 times as long).  Of more than 8 each of two tiles sees half.
- * In one piece, and not by windows, 1 row takes 0.93 to 0.96, 2 to 4 rows 0.95 to 1.0 (Zen 4). */
+ * L3, 1.2 (without fetches of pages 1.0 to 1.1 times as long).  Of more than 8 each of two tiles sees half.  In one
+ * piece, and not by windows, 1 row takes 0.93 to 0.96, 2 to 4 rows 0.95 to 1.0, 5 to 8 rows 0.79 to 0.98 (Zen 4). */
 INLINE bool words_are_in_order(const struct heed_thin_product *product) {
     return product->fetch_into == HEED_INTO_L2 && product->rows <= WORDS_IN_ORDER;
 }
+
 /* 6 rows are quicker without fetches, 0.95 of the time (Zen 4). */
 INLINE struct in_order_kind word_kind_tall(const int rows) {
     struct in_order_kind kind = in_order_kind_tall(rows);
     kind.fetches = rows > 6;
     return kind;
 }
+
 IN_ORDER_SHAPE(words_in_order, 1, 4, FLOATS_SUMS, in_order_floats, in_order_kind_floats)
 IN_ORDER_SHAPE(words_in_order, 2, 4, FLOATS_SUMS, in_order_floats, in_order_kind_floats)
 IN_ORDER_SHAPE(words_in_order, 3, 4, FLOATS_SUMS, in_order_floats, in_order_kind_floats)
@@ -99,6 +101,7 @@ IN_ORDER_SHAPE(words_in_order, 5, 4, MOST_SUMS, in_order_tall, word_kind_tall)
 IN_ORDER_SHAPE(words_in_order, 6, 4, MOST_SUMS, in_order_tall, word_kind_tall)
 IN_ORDER_SHAPE(words_in_order, 7, 4, MOST_SUMS, in_order_tall, word_kind_tall)
 IN_ORDER_SHAPE(words_in_order, 8, 4, MOST_SUMS, in_order_tall, word_kind_tall)
+
 static void thin_words_in_order(const struct heed_thin_product *product) {
     static const in_order_shape shapes[] = {words_in_order_1x4, words_in_order_2x4, words_in_order_3x4, words_in_order_4x4,
                                             words_in_order_5x4, words_in_order_6x4, words_in_order_7x4, words_in_order_8x4};

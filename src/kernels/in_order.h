@@ -21,17 +21,19 @@ enum {
     LINES_TURN = 2048    /* bytes for which that is found out anew */
 };
 
-/* What a tile does in a turn: turn_k elements of k, of which b has `bytes`, and rows of a so many floats.  rest: the last turn,
- * where k has not as many.  c: of the last row and the one before it, whose sums stay there where registers have no room for all
- * (in_order_held). */
+/* c of the last row and of the one before it, where sums stay that registers have no room for (in_order_held). */
 struct in_order_sums {
     float *last, *before;
 };
+
+/* What a tile does in a turn.  rest: the last one, where k has fewer elements left than a turn takes. */
 typedef void in_order_turn(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
                            const char *b, const struct in_order_sums *c);
+/* A turn takes turn_k elements of k, which are turn_floats of a row of a, and of b vector_bytes for each vector of columns. */
 struct in_order_kind {
     enum heed_type order; /* of sums, see thin_load_sums */
-    int turn_k, turn_floats, vector_bytes, sums;
+    int turn_k, turn_floats, vector_bytes;
+    int sums;     /* in registers, at most */
     bool fetches; /* lines, else of each page one */
 };
 
@@ -116,7 +118,7 @@ INLINE void in_order_body(in_order_turn *turn, const struct in_order_kind kind, 
     NO_UNROLL for (int panel = 0; panel <= product->more_panels; panel++, c += product->columns) {
         vf acc[TALL_ROWS_IN_ORDER][WIDE_VECTORS];
         struct tile_rows a;
-        const struct in_order_sums sums = {c + (rows - 1) * product->ldc, c + (rows - 2) * product->ldc};
+        const struct in_order_sums sums = {c + (rows - 1) * product->ldc, c + larger(0, rows - 2) * product->ldc};
         tile_rows_begin(rows, &a, product->a, product->lda);
         in_order_load(kind, rows, vectors, product, c, acc);
         b = in_order_turns(turn, kind, rows, vectors, turns, acc, &a, product, b, end, piece, &sums);
@@ -145,6 +147,16 @@ INLINE void in_order_column(const int sums, const int rows, const int vectors, c
     UNROLL for (int i = 0; i < rows; i++) in_order_sum(sums, rows, vectors, i, v, acc, row[i], column, c);
 }
 
+/* A row of b of what steps multiply as it is.  Vector by vector, so that few registers hold columns. */
+INLINE void in_order_floats(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
+                            const char *b, const struct in_order_sums *c) {
+    vf row[WIDE_ROWS];
+    (void)rest;
+    UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_load1(tile_row(a, i)));
+    UNROLL for (int v = 0; v < vectors; v++)
+        in_order_column(FLOATS_SUMS, rows, vectors, v, acc, row, v_pin(v_load((const float *)(const void *)b + v * VF_LANES)), c);
+}
+
 /* The same of more rows: columns stay in registers, and a number of each row comes in turn.  In two tiles, each of which sees half
  * of b, 5 to 8 rows times 4096 x 4096 take 1.03 to 1.15 of the time, in pairs 1.03 to 1.25, from L2 1.05 to 1.15 (Zen 4). */
 INLINE void in_order_tall(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
@@ -156,15 +168,6 @@ INLINE void in_order_tall(const int rows, const int vectors, const bool rest, vf
         const vf row = v_load1(tile_row(a, i));
         UNROLL for (int v = 0; v < vectors; v++) in_order_sum(TALL_SUMS, rows, vectors, i, v, acc, row, column[v], c);
     }
-}
-/* A row of b of what steps multiply as it is.  Vector by vector, so that few registers hold columns. */
-INLINE void in_order_floats(const int rows, const int vectors, const bool rest, vf acc[][WIDE_VECTORS], const struct tile_rows *a,
-                            const char *b, const struct in_order_sums *c) {
-    vf row[WIDE_ROWS];
-    (void)rest;
-    UNROLL for (int i = 0; i < rows; i++) row[i] = v_pin(v_load1(tile_row(a, i)));
-    UNROLL for (int v = 0; v < vectors; v++)
-        in_order_column(FLOATS_SUMS, rows, vectors, v, acc, row, v_pin(v_load((const float *)(const void *)b + v * VF_LANES)), c);
 }
 
 INLINE struct in_order_kind in_order_kind_floats(const int rows) {

@@ -50,6 +50,10 @@ INLINE struct in_order_kind in_order_kind_words(const int rows) {
 }
 
 IN_ORDER_SHAPES(in_order, MOST_SUMS, in_order_floats, in_order_kind_floats)
+IN_ORDER_SHAPE(in_order, 5, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
+IN_ORDER_SHAPE(in_order, 6, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
+IN_ORDER_SHAPE(in_order, 7, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
+IN_ORDER_SHAPE(in_order, 8, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
 IN_ORDER_SHAPES(in_order_bf16, HALVES_SUMS, in_order_bf16, in_order_kind_bf16)
 IN_ORDER_SHAPES(in_order_f16, HALVES_SUMS, in_order_f16, in_order_kind_f16)
 IN_ORDER_SHAPES(in_order_words, HALVES_SUMS, in_order_words, in_order_kind_words)
@@ -61,21 +65,15 @@ INLINE bool in_order_has_kind(const struct heed_thin_product *product) {
     return !product->pairs && (floats || (halves && fits));
 }
 
-IN_ORDER_SHAPE(in_order, 5, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
-IN_ORDER_SHAPE(in_order, 6, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
-IN_ORDER_SHAPE(in_order, 7, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
-IN_ORDER_SHAPE(in_order, 8, 4, MOST_SUMS, in_order_tall, in_order_kind_tall)
-
 static void thin_in_order(const struct heed_thin_product *product) {
     static const in_order_shape tall[] = {in_order_5x4, in_order_6x4, in_order_7x4, in_order_8x4};
-    if (product->rows > WIDE_ROWS) {
-        tall[product->rows - WIDE_ROWS - 1](product);
-        return;
-    }
     static const in_order_shape shapes[][WIDE_ROWS][WIDE_VECTORS] = {IN_ORDER_TABLE(in_order), IN_ORDER_TABLE(in_order_bf16),
                                                                      IN_ORDER_TABLE(in_order_f16), IN_ORDER_TABLE(in_order_words)};
     const int kind = product->words ? 3 : product->type == HEED_F32 ? 0 : product->type == HEED_BF16 ? 1 : 2;
-    shapes[kind][product->rows - 1][product->columns / VF_LANES - 1](product);
+    if (product->rows > WIDE_ROWS)
+        tall[product->rows - WIDE_ROWS - 1](product);
+    else
+        shapes[kind][product->rows - 1][product->columns / VF_LANES - 1](product);
 }
 
 #endif
