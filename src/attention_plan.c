@@ -71,16 +71,16 @@ static int choose_subrows(void) {
 /* In pairs: thin products take elements as they are. */
 static bool must_be_rounded(enum heed_type type) { return type == HEED_F32 || type == HEED_F16; }
 
-/* Whether keys and values of all heads are more than so many bytes hold. */
-static bool exceed(const struct attention_plan *plan, int64_t cache) {
+/* Whether keys and values of all heads are more than L2 holds. */
+static bool exceed_l2(const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     const int64_t key_bytes = request->head_dim * type_bytes(plan->key_type) + request->value_dim * type_bytes(plan->value_type);
-    return request->key_tokens > cache / key_bytes / max_i64(1, plan->heads);
+    return request->key_tokens > heed_cache_sizes().l2 / key_bytes / max_i64(1, plan->heads);
 }
 
 /* Rows of a thin block, at most, by where keys and values are: L2 holds all of them, or it does not. */
 static int64_t thin_rows(const struct attention_plan *plan) {
-    if (!exceed(plan, heed_cache_sizes().l2))
+    if (!exceed_l2(plan))
         return THIN_ROWS;
     /* Of pairs that are in no cache, dots take many at once only where they pack them. */
     if (plan->fetch_into != HEED_INTO_L1_AND_L2 && (!plan->pairs || plan->request->cache))
@@ -103,10 +103,7 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     plan->pack_keys = !plan->is_thin && !plan->i8_keys;
     plan->in_order = request->cache && request->cache->page_tokens >= HEED_CHUNK;
     plan->values_in_order = request->cache ? plan->in_order : request->value.token_stride == request->value_dim;
-    /* A call has half of the shared cache at best: an engine reads weights and other layers' caches in between.  L2 comes first,
-     * since to ask for the other takes longer than a small call. */
-    plan->leaves_l2 = plan->is_thin && plan->fetch_into == HEED_INTO_L2 && exceed(plan, heed_cache_sizes().l2);
-    plan->is_far = plan->leaves_l2 && plan->in_order && exceed(plan, heed_cache_shared() / 2);
+    plan->leaves_l2 = plan->is_thin && plan->fetch_into == HEED_INTO_L2 && exceed_l2(plan);
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);
         if (plan->key_type == HEED_F32 && !plan->is_thin)

@@ -20,7 +20,8 @@
 
 /* Holds a pointer or an integer in a register and makes the compiler forget where it came from, so that it neither recomputes it
  * nor derives others from its origin. */
-#define PIN(x)        __asm__("" : "+r"(x))
+#define PIN(x) __asm__("" : "+r"(x))
+/* Makes it forget what it stored at p, a vector at most, so that it does not hold that in a register, too. */
 #define PIN_VECTOR(p) __asm__("" : "+m"(*(char(*)[HEED_LINE * sizeof(float)])(p)))
 
 INLINE int smaller(int a, int b) { return a < b ? a : b; }

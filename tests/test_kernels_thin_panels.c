@@ -15,7 +15,6 @@ struct panels_case {
     int rows, columns, panels; /* columns: of a panel */
     int64_t k;
     float *a, *c;
-    char *b;
 };
 
 static int width_c(const struct panels_case *t) { return t->panels * t->columns; }

@@ -13,7 +13,8 @@ enum {
     PAIRS_LD = PAIRS_K / 2 + 16, /* a line more: 12 rows are not in the same sets of L1 */
     SQUARES_LD = HEED_THIN_PAIRS_K / 2 + 16,
     PAIR_STEPS = 2, /* rows of b that a row of words has */
-    PAIRS_SUMS = 22 /* in registers, of what lies in order */
+    /* In registers, of what lies in order: beside a number of each row, two indices, two rows of b, and a sum from memory. */
+    PAIRS_SUMS = 22
 };
 
 /* For word i: which two of the 64 halves of words of two vectors it has. */
@@ -211,7 +212,7 @@ static void thin_pairs_of_panel(const struct heed_thin_product *product) {
 
 /* Of bf16 or bytes, whole vectors of columns. */
 static void thin_pairs(const struct heed_thin_product *product) {
-    if (thin_is_in_order(product) && product->rows <= WIDE_ROWS && product->a_words)
+    if (thin_is_one_piece(product) && product->rows <= WIDE_ROWS && product->a_words)
         thin_pairs_in_order(product);
     else
         thin_each_panel(thin_pairs_of_panel, product);

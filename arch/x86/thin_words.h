@@ -9,8 +9,8 @@ enum {
     WORDS_IN_ORDER = 8 /* rows of a, at most */
 };
 
-/* Some rows of the panel, and a tile's part in fetching the next ones: in each `turns`-th step, from the `turn`-th on; in none, if
- * that is negative. */
+/* Some rows of the panel, and a tile's part in fetching the next ones: in each `turns`-th step, from the `turn`-th
+ * on. */
 struct word_window {
     int64_t words;
     const float *a;

@@ -38,7 +38,7 @@ struct in_order_kind {
 };
 
 /* Where all would be fetched into L2; elsewhere it has not been timed. */
-INLINE bool thin_is_in_order(const struct heed_thin_product *product) {
+INLINE bool thin_is_one_piece(const struct heed_thin_product *product) {
     return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 &&
            product->rows <= (product->columns == NARROW_VECTORS * VF_LANES ? TALL_ROWS_IN_ORDER : WIDE_ROWS) &&
            product->ldb == product->columns && product->columns % VF_LANES == 0 && product->columns <= WIDE_VECTORS * VF_LANES;

@@ -39,7 +39,7 @@ INLINE void followed_page(const vf row[FOLLOWED_ROWS], const float *const b[FOLL
     NO_UNROLL for (; column < to; column += VF_LANES) followed_columns(1, row, b, column, c, continues);
 }
 
-/* The rows from `first` on; of each page of each the next one's first line is fetched, see thin_fetch_pages. */
+/* The rows from `first` on; of each page of each the next one's first line is fetched, see in_order_turns. */
 NOINLINE void followed_rows(const struct heed_thin_product *product, int64_t first) {
     const int64_t page = PAGE_BYTES / (int)sizeof(float), below = FOLLOWED_ROWS * product->ldb * (int64_t)sizeof(float);
     vf row[FOLLOWED_ROWS];

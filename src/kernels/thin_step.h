@@ -1,5 +1,4 @@
-/* What every thin product does with a row of b: its elements become floats in registers, each vector once for all rows of a tile.
- */
+/* What thin products do with a row of b: its elements become floats in registers, each vector once for all rows of a tile. */
 #ifndef HEED_KERNELS_THIN_STEP_H
 #define HEED_KERNELS_THIN_STEP_H
 

@@ -79,7 +79,7 @@ INLINE int thin_steps(const enum heed_type type) { return VF_LANES == HEED_LINE 
  * Into L2 alone, both windows: Zen 4's prefetchers bring lines from there into L1, and decoding from floats in a cache takes 0.86
  * to 1.0 of the time, in rows 1.03, from bf16 0.97 to 1.02, in rows of heads side by side 1.04, from bytes 1.01 to 1.03; 4 rows
  * times plain floats 0.76 to 0.86, 8 and 12 rows 0.53 to 0.76, packed bf16 0.91 to 0.98.  The second request is needed: without it
- * these take 1.05 to 1.2 times as long.  What lies in order is not fetched at all (thin_in_order.h). */
+ * these take 1.05 to 1.2 times as long.  What lies in one piece goes without windows (in_order.h). */
 INLINE void thin_fetch_rows(const enum heed_type type, const int vectors, const bool into_l2, struct thin_ahead ahead,
                             uintptr_t further) {
     const int steps = thin_steps(type), bytes = vectors * VF_LANES * (int)type_bytes(type);
