@@ -13,7 +13,7 @@
  *   Aliasing   an output may overlap no input and no other output, unless its function says so.  They may interleave where their
  *              elements are equally large.
  *   Threads    any function may be called from any number of threads at once; there is no state between calls, but that HEED_ISA
- *              is read from the environment once.
+ *              is read from the environment once, and that a thread may remember how it read memory quickest, which it times.
  *   Pointers   need the alignment of what they point to (floats 4 bytes, bf16, f16 and blocks 2, HEED_MXFP4 1), nothing more.
  */
 #ifndef HEED_H

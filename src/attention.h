@@ -1,10 +1,10 @@
 /* Attention from request to result (attention.c): validate (attention_check.c), plan (attention_plan.c, attention_layout.c), run:
  * tasks (attention_task.c) are blocks of rows (attention_block.c) against chunks of keys (attention_keys.c) as far as they see them
- * (attention_ranges.c), few of them (attention_thin.c), as integers (attention_i8.c), or as AMX and vdpbf16ps multiply them
- * (attention_dots.c), with what is added to scores (attention_scores.c); partial states and their merge (attention_states.c);
- * outputs (attention_finish.c); sums of weights (attention_mass.c).  What these share: sequences (attention_sequence.c), memory
- * (attention_memory.c), what is fetched ahead (attention_fetch.c).  Small calls go a way of their own (attention_small.c), and a
- * layer around it all is attention_layer.c. */
+ * (attention_ranges.c), few of them (attention_thin.c), of heads side by side (attention_beside.c), as integers (attention_i8.c),
+ * or as AMX and vdpbf16ps multiply them (attention_dots.c), with what is added to scores (attention_scores.c); partial states and
+ * their merge (attention_states.c); outputs (attention_finish.c); sums of weights (attention_mass.c).  What these share: sequences
+ * (attention_sequence.c), memory (attention_memory.c), what is fetched ahead (attention_fetch.c).  Small calls go a way of their
+ * own (attention_small.c), and a layer around it all is attention_layer.c. */
 #ifndef HEED_ATTENTION_H
 #define HEED_ATTENTION_H
 
@@ -26,6 +26,7 @@ enum {
     HEED_HEADS_BESIDE = 16,      /* most key/value heads of one task */
     HEED_CHUNKS_TOGETHER = 16    /* most chunks of which few rows read all keys, then all values */
 };
+_Static_assert(HEED_HEADS_BESIDE <= HEED_CHUNKS_TOGETHER, "heads that take turns have a chunk each");
 
 /* One sequence of the batch.  Keys are numbered from the first one of this call. */
 struct attention_sequence {
@@ -63,7 +64,7 @@ struct attention_layout {
     int64_t relative_step;                      /* [buckets], int: the first distance of each bucket of one direction */
     int64_t shared;                             /* floats in all */
     /* of each worker: */
-    int64_t head;                     /* floats from one head's query, max, sum and output to those of the next one beside it */
+    int64_t head;                     /* floats from one head's query, max, sum and outputs to those of the next one beside it */
     int64_t query;                    /* [block_rows][depth], scaled */
     int64_t keys;                     /* [panels][depth][64] */
     int64_t values;                   /* [chunk][value_dim rounded up to 16]; empty unless values are packed */
@@ -73,13 +74,13 @@ struct attention_layout {
     int64_t chunk_max, chunk_sum;     /* [together][subrows] */
     int64_t keep_old, take_new;       /* [subrows] */
     int64_t begins, ends;             /* [together][subrows], int */
-    int64_t chunk_output;             /* [subrows][output_ld], where states are kept apart; and a tile more */
     int64_t source;                   /* what dots arrange: [subrows][head_dim], or [64], or [32][value_dim] */
     int64_t term;                     /* [256]: what is added to one row of scores */
     int64_t relative;                 /* [group][relative_keys]: bias by distance */
     int64_t mass;                     /* [group][256] */
     int64_t max, sum;                 /* [block_rows] */
     int64_t output;                   /* [block_rows][output_ld] */
+    int64_t chunk_output;             /* [subrows][output_ld], where states are kept apart; and a tile more */
     int64_t worker;                   /* floats in all */
 };
 
@@ -134,6 +135,7 @@ struct attention_plan {
     int64_t splits;     /* tasks that share the one block of a key/value head */
     int64_t beside;     /* key/value heads of a sequence that a task takes chunk by chunk, whose rows lie side by side; the last
                            task of a sequence may have less of them */
+    bool takes_turns;   /* some keys of each of these heads in turn, then some values; else a head has a chunk to itself */
     int64_t together;   /* chunks of which keys are read before values */
     int64_t tasks;
     int64_t output_ld;
@@ -161,6 +163,8 @@ void heed_attention_prepare(const struct heed_attention *given, const struct hee
                             bool any_lengths, struct attention_plans *plans);
 /* Sets the layout, by all else that is decided. */
 void heed_attention_lay_out(struct attention_plan *plan);
+/* Whether heads that lie side by side take turns: of what is thin and else decided. */
+bool heed_attention_takes_turns(const struct attention_plan *plan);
 /* Whether fetching what scores meet in memory pays: not with a bias or a mask that stays in the caches. */
 bool heed_attention_fetches_scores(const struct attention_plan *plan);
 /* The buckets of one direction, and the first distance of each. */

@@ -39,7 +39,7 @@ static void place_arrays(struct attention_block *block, float *workspace, int i)
     block->sum = workspace + i * layout->head + layout->sum;
     block->keep_old = workspace + layout->keep_old;
     block->take_new = workspace + layout->take_new;
-    block->chunk_output = workspace + layout->chunk_output;
+    block->chunk_output = workspace + i * layout->head + layout->chunk_output;
     block->source = workspace + layout->source;
     block->term = workspace + layout->term;
     block->relative = workspace + layout->relative;
@@ -119,9 +119,10 @@ void heed_block_find(struct attention_block *block, const struct attention_plan 
 
 void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i, struct attention_chunk *chunks) {
     place_arrays(block, workspace, i);
+    const int first = block->plan->takes_turns ? i : 0;
     for (int j = 0; j < block->plan->together; j++)
-        place_chunk(block->plan, workspace, j, &chunks[j]);
-    block->chunks = block->chunk = chunks;
+        place_chunk(block->plan, workspace, first + j, &chunks[first + j]);
+    block->chunks = block->chunk = &chunks[first];
     if (block->plan->request->relative.table)
         heed_block_load_relative(block, shared);
 }

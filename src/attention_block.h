@@ -53,6 +53,8 @@ struct attention_block {
     struct attention_next after_keys, after_values; /* of the current chunk, where rows are few */
     const struct attention_block *next;             /* what this worker will probably do after the current chunk; NULL: nothing */
     int64_t next_chunk;
+    bool paced; /* lines of keys and values are fetched at a pace */
+    int beside; /* blocks right behind this one of which values are weighted with its own */
 };
 
 /* Query head and token of a row of the block. */
@@ -75,7 +77,8 @@ bool heed_block_cancelled(struct attention_block *block);
 
 /* Which rows and keys the block of rows [first, first + rows) of a key/value head has. */
 void heed_block_find(struct attention_block *block, const struct attention_plan *plan, int64_t head, int64_t first, int64_t rows);
-/* Gives it its workspace, that of the i-th head of a task; heads share the chunks, of which there are plan->together. */
+/* Gives it its workspace, that of the i-th head of a task.  Heads share the chunks, of which there are plan->together; but where
+ * they take turns each has its own. */
 void heed_block_open(struct attention_block *block, const float *shared, float *workspace, int i, struct attention_chunk *chunks);
 /* Scales the queries of rows [from, from + rows). */
 void heed_block_load_queries(const struct attention_block *block, int64_t from, int64_t rows);
@@ -124,8 +127,20 @@ int64_t heed_block_last_chunk(const struct attention_block *block, int64_t from,
 /* All rows of a thin block against chunks [first, last), at most plan->together of them: all keys, then all values.  False: the
  * call was cancelled. */
 bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last);
-/* Their products with the current chunk's keys, straight from where these are. */
+/* Their products with the current chunk's keys, straight from where these are; and with rows of keys [from, to) alone, from being a
+ * multiple of HEED_SUM_LANES. */
 void heed_block_score_thin(const struct attention_block *block);
+void heed_block_score_rows(const struct attention_block *block, int from, int to);
+/* From scores to weights, and outputs of 0; values [from, to) of the current chunk, which all rows see, weighted, are added to
+ * these; and they are merged or kept. */
+void heed_block_begin_weights(const struct attention_block *block);
+void heed_block_weight_thin(const struct attention_block *block, int from, int to);
+void heed_block_end_weights(const struct attention_block *block, float *shared);
+
+/* attention_beside.c */
+
+/* Thin blocks of heads that take turns, one of each head, against chunk number `index`.  False: the call was cancelled. */
+bool heed_blocks_attend_beside(struct attention_block *blocks, int count, float *shared, int64_t index);
 
 /* attention_i8.c */
 

@@ -37,6 +37,7 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->max = take(&floats, rows);
     layout->sum = take(&floats, rows);
     layout->output = take(&floats, rows * plan->output_ld);
+    layout->chunk_output = take(&floats, plan->keeps_states ? (held.subrows + tile_rows) * plan->output_ld : 0);
     layout->head = floats;
     floats *= held.beside;
     layout->keys = take(&floats, plan->pack_keys ? round_up(keys, HEED_PANEL) * plan->depth : 0);
@@ -53,7 +54,6 @@ static void lay_out_worker(struct attention_plan *plan) {
     layout->take_new = take(&floats, held.subrows);
     layout->begins = take(&floats, held.scores);
     layout->ends = take(&floats, held.scores);
-    layout->chunk_output = take(&floats, plan->keeps_states ? (held.subrows + tile_rows) * plan->output_ld : 0);
     layout->source = take(&floats, plan->dots ? max_i64(HEED_PANEL * request->head_dim, HEED_DOT * request->value_dim)
                                    : plan->i8 ? held.subrows * max_i64(round_up(request->head_dim, TYPE_BLOCK), I8_CHUNK_FLOATS)
                                    : plan->thin_dots ? rows * request->head_dim

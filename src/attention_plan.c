@@ -245,11 +245,13 @@ static int64_t choose_together(const struct attention_plan *plan, bool most) {
  * many chunks as may be. */
 static struct attention_held choose_held(const struct attention_plan *plan) {
     const int64_t rows = rows_held(plan), together = choose_together(plan, true), beside = choose_beside(plan, true);
+    const int64_t chunks = max_i64(together, beside);
     const int64_t subrows = plan->dots ? plan->subrows : min_i64(rows, plan->subrows);
     if (is_of_few(plan))
-        return (struct attention_held){rows, rows, min_i64(HEED_CHUNKS_TOGETHER, plan->chunks), max_i64(ROWS_TOGETHER, rows),
-                                       beside};
-    return (struct attention_held){rows, subrows, together, together * subrows, beside};
+        return (struct attention_held){rows, rows, max_i64(chunks, min_i64(HEED_CHUNKS_TOGETHER, plan->chunks)),
+                                       max_i64(ROWS_TOGETHER, rows), beside};
+    return (struct attention_held){rows, subrows, chunks, max_i64(together * subrows, min_i64(beside * subrows, ROWS_TOGETHER)),
+                                   beside};
 }
 
 /* Multiplications and additions for all pairs of a query and a key in its reach, roughly; most: whatever the lengths are. */
@@ -370,6 +372,7 @@ static void end_plan(struct attention_plan *plan, int64_t rows) {
                          request->states.output.data;
     plan->exps_beside = !plan->keeps_states && plan->value_type != HEED_I8 && !(heed_cpu_traits() & HEED_TRAIT_EXPS_APART);
     plan->held = choose_held(plan);
+    plan->takes_turns = heed_attention_takes_turns(plan);
     heed_attention_lay_out(plan);
     plan_sequences(plan);
     forget_empty_rows(plan);

@@ -57,16 +57,22 @@ static bool attend_chunk(struct attention_block *block, float *shared, int64_t i
 }
 
 /* The rows of a thin block start with the first chunk and end with the last, too. */
-static bool attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last, bool is_first) {
-    const bool alone = block->plan->splits == 1;
-    if (is_first)
-        heed_block_load_queries(block, 0, block->rows);
-    if (is_first && alone)
+static void begin_thin(struct attention_block *block) {
+    heed_block_load_queries(block, 0, block->rows);
+    if (block->plan->splits == 1)
         heed_block_start_states(block, 0, block->rows);
+}
+static void end_thin(struct attention_block *block, float *shared, int64_t last) {
+    if (last == block->last_chunk && block->plan->splits == 1)
+        heed_block_finish_rows(block, shared, 0, block->rows);
+}
+
+static bool attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last, bool is_first) {
+    if (is_first)
+        begin_thin(block);
     if (!heed_block_attend_thin(block, shared, first, last))
         return false;
-    if (last == block->last_chunk && alone)
-        heed_block_finish_rows(block, shared, 0, block->rows);
+    end_thin(block, shared, last);
     return true;
 }
 
@@ -104,6 +110,26 @@ static int64_t chunks_together(const struct attention_plan *plan, int64_t index,
     return together;
 }
 
+/* Chunks [index, end), of which heads that take turns have one. */
+static bool attend_heads(const struct block_group *group, float *shared, int64_t index, int64_t end, int64_t first, int64_t last) {
+    struct attention_block *blocks = group->blocks;
+    const struct attention_plan *plan = blocks->plan;
+    const bool takes_turns = plan->takes_turns && group->count > 1;
+    bool goes_on = true;
+    for (int i = 0; takes_turns && index == first && i < group->count; i++)
+        begin_thin(&blocks[i]);
+    if (takes_turns)
+        goes_on = heed_blocks_attend_beside(blocks, group->count, shared, index);
+    for (int i = 0; takes_turns && goes_on && i < group->count; i++)
+        end_thin(&blocks[i], shared, end);
+    for (int i = 0; !takes_turns && goes_on && i < group->count; i++) {
+        find_next(group, i, index, end, end == last);
+        goes_on = plan->is_thin ? attend_thin(&blocks[i], shared, index, end, index == first)
+                                : attend_chunk(&blocks[i], shared, index, index == first);
+    }
+    return goes_on;
+}
+
 /* Chunks [first, last) in order, each, or some together, of all heads.  Dots are configured once: for every few rows, AMX takes 3 %
  * of the time for it. */
 static bool attend_chunks(const struct block_group *group, float *shared, int64_t first, int64_t last) {
@@ -113,11 +139,7 @@ static bool attend_chunks(const struct block_group *group, float *shared, int64_
     heed_dots_begin(plan->dots, &blocks->callers);
     for (int64_t index = first, end; goes_on && index < last; index = end) {
         end = index + chunks_together(plan, index, last);
-        for (int i = 0; goes_on && i < group->count; i++) {
-            find_next(group, i, index, end, end == last);
-            goes_on = plan->is_thin ? attend_thin(&blocks[i], shared, index, end, index == first)
-                                    : attend_chunk(&blocks[i], shared, index, index == first);
-        }
+        goes_on = attend_heads(group, shared, index, end, first, last);
     }
     heed_dots_end(plan->dots, &blocks->callers);
     return goes_on;

@@ -5,6 +5,7 @@
 #include "attention_block.h"
 #include "cache_sizes.h"
 #include "internal.h"
+#include "pace.h"
 
 static const struct attention_next nothing = {NULL, 0};
 
@@ -36,33 +37,35 @@ static void score_panels(const struct attention_block *block) {
             .type = chunk->key_type,
             .ldb = width,
             .more_panels = more,
+            .b_step = head_dim * width,
+            .c_step = width,
             .c = chunk->scores + panel * width,
             .ldc = HEED_CHUNK,
             .in_order = plan->in_order,
+            .paced = block->paced,
             .next = panel + more < last ? chunk->keys[panel + more + 1] : block->after_keys.data,
             .fetch_into = plan->fetch_into,
         });
     }
 }
 
-static void score_rows(const struct attention_block *block) {
+void heed_block_score_rows(const struct attention_block *block, int from, int to) {
     const struct attention_chunk *chunk = block->chunk;
     const struct heed_attention *request = block->plan->request;
-    const int begin = chunk->begin / HEED_SUM_LANES * HEED_SUM_LANES;
     block->kernels->thin_product_transposed(&(struct heed_thin_product){
         .rows = (int)block->rows,
-        .columns = chunk->end - begin,
+        .columns = to - from,
         .k = request->head_dim,
         .a = block->query,
         .lda = block->plan->depth,
         .pairs = block->plan->pairs,
-        .b = type_at(chunk->key_type, chunk->keys[0], begin * request->key.token_stride),
+        .b = type_at(chunk->key_type, chunk->keys[0], from * request->key.token_stride),
         .type = chunk->key_type,
         .ldb = request->key.token_stride,
-        .c = chunk->scores + begin,
+        .c = chunk->scores + from,
         .ldc = HEED_CHUNK,
         .crowded = heed_cache_crowded(type_span(chunk->key_type, request->key.token_stride)),
-        .skipped = chunk->begin - begin,
+        .skipped = larger(0, chunk->begin - from),
         .next = block->after_keys.data,
         .next_step = block->after_keys.step,
     });
@@ -74,7 +77,7 @@ void heed_block_score_thin(const struct attention_block *block) {
     if (block->plan->request->cache)
         score_panels(block);
     else
-        score_rows(block);
+        heed_block_score_rows(block, block->chunk->begin / HEED_SUM_LANES * HEED_SUM_LANES, block->chunk->end);
 }
 
 static struct attention_next value_at(const struct attention_block *block, const struct attention_chunk *chunk, int at) {
@@ -89,6 +92,7 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
     const int64_t output_ld = block->plan->output_ld;
     /* Zeros behind the values of a cache make whole vectors, without a rest. */
     const int64_t columns = block->plan->request->cache ? output_ld : block->plan->request->value_dim;
+    const bool beside = block->beside > 0;
     for (int at = from, n; at < to; at += n) {
         const int piece = at / chunk->piece_keys, in_piece = at % chunk->piece_keys;
         const bool half = block->plan->pairs && at % 2; /* the odd key of a pair alone; the weight is in the place of the other */
@@ -105,12 +109,17 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
             .b = type_at(chunk->value_type, chunk->values[piece], in_piece * chunk->value_ld),
             .type = chunk->value_type,
             .ldb = chunk->value_ld,
+            .more_panels = block->beside,
+            .b_step = block->plan->request->value.head_stride,
+            .a_step = beside ? block[1].chunk->scores - chunk->scores : 0,
+            .c_step = beside ? block[1].chunk_output - block->chunk_output : 0,
             .c = block->chunk_output + i * output_ld,
             .ldc = output_ld,
             .pairs = block->plan->pairs && !half,
             .continues = true,
             .in_order = block->plan->values_in_order,
             .exact = !block->plan->request->cache,
+            .paced = block->paced,
             .next = after.data,
             .next_step = after.step,
             .fetch_into = block->plan->fetch_into,
@@ -138,7 +147,6 @@ static void weight_chunk(const struct attention_block *block) {
     const bool whole = block->plan->pairs && !are_alike(block);
     const int begin = begins[rows - 1] + (whole ? begins[rows - 1] % 2 : 0);
     const int end = larger(begin, ends[0] - (whole ? ends[0] % 2 : 0));
-    memset(block->chunk_output, 0, (size_t)(rows * block->plan->output_ld) * sizeof(float));
     for (int i = 0, n; i < rows; i += n) {
         n = alike_from(block, i);
         weight_values(block, i, n, begins[i], smaller(begin, ends[i]), nothing);
@@ -150,18 +158,32 @@ static void weight_chunk(const struct attention_block *block) {
     }
 }
 
-/* From scores to outputs, merged or kept. */
-static void softmax(const struct attention_block *block, float *shared) {
-    const struct heed_merge_rows merge = heed_block_merge(block, 0, (int)block->rows);
+void heed_block_weight_thin(const struct attention_block *block, int from, int to) {
+    weight_values(block, 0, (int)block->rows, from, to, block->after_values);
+}
+
+void heed_block_begin_weights(const struct attention_block *block) {
     block->chunk->dots = block->plan->thin_dots && are_alike(block) && block->chunk->begins[0] % 2 == 0;
     heed_block_weigh_thin(block);
+    if (!block->plan->i8_values)
+        memset(block->chunk_output, 0, (size_t)(block->rows * block->plan->output_ld) * sizeof(float));
+}
+
+void heed_block_end_weights(const struct attention_block *block, float *shared) {
+    const struct heed_merge_rows merge = heed_block_merge(block, 0, (int)block->rows);
     if (block->plan->splits == 1)
         block->kernels->merge_rows(&merge);
+    heed_block_keep_states(block, shared, 0, (int)block->rows);
+}
+
+/* From scores to outputs, merged or kept. */
+static void softmax(const struct attention_block *block, float *shared) {
+    heed_block_begin_weights(block);
     if (block->plan->i8_values)
         heed_block_weight_i8(block, (int)block->rows, block->after_values.data);
     else
         weight_chunk(block);
-    heed_block_keep_states(block, shared, 0, (int)block->rows);
+    heed_block_end_weights(block, shared);
 }
 
 /* The first key of a chunk that the block sees, and its value. */
@@ -215,15 +237,27 @@ static void weight_chunks(struct attention_block *block, float *shared, int coun
     }
 }
 
-bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last) {
-    const int count = (int)(last - first);
+/* Bytes of keys and values. */
+static int64_t load_chunks(struct attention_block *block, int64_t first, int count) {
+    const struct attention_plan *plan = block->plan;
+    int64_t keys = 0;
     for (int i = 0; i < count; i++) {
         block->chunk = &block->chunks[i];
         heed_block_load_keys(block, first + i);
         heed_block_load_values(block);
+        keys += block->chunk->end - block->chunk->begin;
     }
+    return keys * (type_span(plan->key_type, plan->request->head_dim) + type_span(plan->value_type, plan->request->value_dim));
+}
+
+bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last) {
+    const int count = (int)(last - first);
+    const int64_t bytes = load_chunks(block, first, count);
+    const struct heed_pace pace = block->plan->leaves_l2 ? heed_pace_begin() : (struct heed_pace){.paced = false};
+    block->paced = pace.paced;
     if (!score_chunks(block, count))
         return false;
     weight_chunks(block, shared, count);
+    heed_pace_end(&pace, bytes);
     return true;
 }

@@ -194,7 +194,7 @@ struct heed_softmax_values {
 /* c[i][j] = chain, from c[i][j] if `continues`, else from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], or of a[i][p] * b[j][p]
  * if b is transposed.  For few rows and a long b that is read from memory: while it is computed, what lies ahead in b may be
  * fetched, and at the end what follows.  c, and b if it is of floats, not transposed and not `exact`, have room up to columns
- * rounded up to whole vectors.  far, near, crowded, in_order, fetch_into and next are advice. */
+ * rounded up to whole vectors.  far, near, crowded, in_order, paced, fetch_into and next are advice. */
 struct heed_thin_product {
     int rows, columns;
     int64_t k;
@@ -203,9 +203,11 @@ struct heed_thin_product {
     const void *b;
     enum heed_type type; /* of b: any without blocks */
     int64_t ldb;
-    /* That come right behind b, and are like it; the columns of each, whole vectors, are columns of c, too.  Not of a transposed b,
-     * nor of words. */
+    /* More products like it, of whole vectors of columns: panels right behind each other or, where rows have gaps, parts of these,
+     * each of which is followed by what lies as far from `next` as it lies from b.  Elements from one to the next of b, a and c.
+     * Not of a transposed b, nor of words. */
     int more_panels;
+    int64_t b_step, a_step, c_step;
     float *c;
     int64_t ldc;
     int skipped; /* so many first rows of a transposed b are not read, and these columns of c hold anything */
@@ -222,6 +224,7 @@ struct heed_thin_product {
     bool crowded;                    /* of lines of b's rows, one below the other, L1 keeps no more than 8 (heed_cache_crowded) */
     bool in_order;                   /* b is long, or lies behind or before others that are read in turn */
     bool exact;                      /* b ends with its columns, and has no room for whole vectors */
+    bool paced;                      /* lines are fetched no faster than memory gives them (src/pace.c) */
     enum heed_fetch_into fetch_into; /* where what is ahead goes */
     const void *next;                /* what follows b; NULL: nothing */
     int64_t next_step;               /* bytes from one row of what follows to the next; 0: it is one piece */

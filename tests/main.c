@@ -70,6 +70,7 @@ int main(void) {
     Suite *(*const suites[])(void) = {
         dispatch_suite,
         cache_sizes_suite,
+        pace_suite,
         harness_suite,
         reference_suite,
         kernels_suite,

@@ -7,6 +7,7 @@
 Suite *harness_suite(void);
 Suite *dispatch_suite(void);
 Suite *cache_sizes_suite(void);
+Suite *pace_suite(void);
 Suite *reference_suite(void);
 Suite *kernels_suite(void);
 Suite *gemm_suite(void);

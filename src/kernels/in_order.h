@@ -1,5 +1,5 @@
-/* The loop of thin products whose b lies in one piece: one tile has all columns of a panel, and panels come one after another.
- * Contract in src/kernels.h.
+/* The loop of thin products whose b lies in one piece, or is parts of rows that take turns: one tile has all columns of a panel,
+ * and panels come one after another. Contract in src/kernels.h.
  *
  * Between panels little is done, and little is stored: what is stored waits until all loads before it have come from memory, and a
  * store queue that is full holds back what is to be read next.  By windows (thin_window.h), which take a hundred stores each,
@@ -18,7 +18,8 @@ enum {
     FLOATS_SUMS = 32 - WIDE_ROWS - 2,
     TALL_SUMS = 32 - NARROW_VECTORS - 2,
     LINES_AHEAD = 16384, /* bytes from where they are read to where they are fetched; twice, the second as far again */
-    LINES_TURN = 2048    /* bytes for which that is found out anew */
+    LINES_TURN = 2048,   /* bytes for which that is found out anew */
+    PACE_STEPS = 2       /* multiplications, 3 cycles each, for a line */
 };
 
 /* c of the last row and of the one before it, where sums stay that registers have no room for (in_order_held). */
@@ -38,10 +39,16 @@ struct in_order_kind {
 };
 
 /* Where all would be fetched into L2; elsewhere it has not been timed. */
+INLINE bool thin_is_tile(const struct heed_thin_product *product, int rows) {
+    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->rows <= rows &&
+           product->columns % VF_LANES == 0 && product->columns <= WIDE_VECTORS * VF_LANES;
+}
 INLINE bool thin_is_one_piece(const struct heed_thin_product *product) {
-    return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 &&
-           product->rows <= (product->columns == NARROW_VECTORS * VF_LANES ? TALL_ROWS_IN_ORDER : WIDE_ROWS) &&
-           product->ldb == product->columns && product->columns % VF_LANES == 0 && product->columns <= WIDE_VECTORS * VF_LANES;
+    return !thin_has_gaps(product) &&
+           thin_is_tile(product, product->columns == NARROW_VECTORS * VF_LANES ? TALL_ROWS_IN_ORDER : WIDE_ROWS);
+}
+INLINE bool thin_takes_turns(const struct heed_thin_product *product) {
+    return thin_has_gaps(product) && product->more_panels > 0 && thin_is_tile(product, WIDE_ROWS);
 }
 
 /* What is at an address of b or, behind its end, of what follows it. */
@@ -65,7 +72,20 @@ INLINE void in_order_load(const struct in_order_kind kind, const int rows, const
     }
 }
 
-/* Turns of one panel, without a rest.
+/* b, some time after it was known: for each line of these bytes a chain of multiplications, with which a turn takes as long as
+ * memory does for them. */
+INLINE const char *in_order_paced(const char *b, const int bytes) {
+    uintptr_t at = (uintptr_t)b, one = 1;
+    PIN(one);
+    UNROLL for (int step = 0; step < bytes * PACE_STEPS / LINE_BYTES; step++) {
+        at *= one;
+        PIN(at);
+    }
+    return (const char *)at;
+}
+
+/* Where the rows of a turn are, and what is fetched beside it: lines `far` ahead and as far again, or of each page one; behind
+ * `end` what follows b.
  *
  * What is long is left to prefetchers, but for a line of each page, with which these end: to find the next one takes a walk through
  * tables of pages, on virtual machines through two (one row takes 0.8 to 0.9 of the time, 4 rows of floats 0.97; huge pages are as
@@ -73,17 +93,35 @@ INLINE void in_order_load(const struct in_order_kind kind, const int rows, const
  *
  * All lines are fetched, twice, of short pieces, which end before prefetchers have begun (from pages of 64 tokens 0.87 of the
  * time), and where products take about as long as memory (3 and 4 rows of 16 bits, 0.76 to 0.9): no further ahead than half a
- * piece, for what follows the next one is not known.  With 8 KB instead of 16 1.0 to 1.03 (Zen 4). */
+ * piece, for what follows the next one is not known.  With 8 KB instead of 16 1.0 to 1.03 (Zen 4).  Of parts of rows those that
+ * follow are fetched, and, further, those that probably follow them. */
+struct in_order_way {
+    int64_t step; /* bytes from one turn's rows to the next one's */
+    bool fetches;
+    uintptr_t far, end;
+};
+INLINE struct in_order_way in_order_way_of(const struct in_order_kind kind, const int vectors,
+                                           const struct heed_thin_product *product) {
+    const uintptr_t b = (uintptr_t)product->b, next = (uintptr_t)product->next;
+    const bool fetches = kind.fetches || !product->in_order;
+    const int bytes = vectors * kind.vector_bytes;
+    const int64_t piece = (product->more_panels + 1) * product->k * (bytes / kind.turn_k);
+    if (thin_has_gaps(product))
+        return (struct in_order_way){kind.turn_k * type_span(product->type, product->ldb), true, next ? next - b : 0, UINTPTR_MAX};
+    return (struct in_order_way){bytes, fetches, fetches ? (uintptr_t)min_i64(LINES_AHEAD, piece / 2) : PAGES_AHEAD,
+                                 b + (uintptr_t)piece};
+}
+
+/* Turns of one panel, without a rest. */
 INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kind kind, const int rows, const int vectors,
                                   int64_t turns, vf acc[][WIDE_VECTORS], struct tile_rows *a,
-                                  const struct heed_thin_product *product, const char *b, uintptr_t end, int64_t piece,
+                                  const struct heed_thin_product *product, const char *b, const struct in_order_way *way,
                                   const struct in_order_sums *c) {
-    const bool fetches = kind.fetches || !product->in_order;
+    const bool fetches = kind.fetches || way->fetches, paced = fetches && product->paced;
     const int bytes = vectors * kind.vector_bytes, most = fetches ? LINES_TURN / bytes : PAGE_BYTES / bytes;
-    const uintptr_t far = fetches ? (uintptr_t)min_i64(LINES_AHEAD, piece / 2) : PAGES_AHEAD;
     NO_UNROLL for (int64_t some; turns > 0; turns -= some) {
-        uintptr_t ahead = in_order_ahead(product, (uintptr_t)b + far, end);
-        uintptr_t further = in_order_ahead(product, (uintptr_t)b + 2 * far, end);
+        uintptr_t ahead = in_order_ahead(product, (uintptr_t)b + way->far, way->end);
+        uintptr_t further = in_order_ahead(product, (uintptr_t)b + 2 * way->far, way->end);
         some = min_i64(turns, most);
         if (!fetches)
             fetch_line(ahead, false);
@@ -91,15 +129,17 @@ INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kin
             if (fetches) {
                 UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) fetch_line(ahead + (uintptr_t)line, false);
                 UNROLL for (int line = 0; line < bytes; line += LINE_BYTES) fetch_line(further + (uintptr_t)line, false);
-                ahead += (uintptr_t)bytes;
-                further += (uintptr_t)bytes;
+                ahead += (uintptr_t)way->step;
+                further += (uintptr_t)way->step;
                 PIN(ahead);
                 PIN(further);
             }
             turn(rows, vectors, false, acc, a, b, c);
             tile_rows_advance(rows, a, kind.turn_floats);
             tile_rows_pin(rows, a);
-            b += bytes;
+            b += way->step;
+            if (paced)
+                b = in_order_paced(b, bytes);
             PIN(b);
         }
     }
@@ -109,25 +149,24 @@ INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kin
 /* All panels. */
 INLINE void in_order_body(in_order_turn *turn, const struct in_order_kind kind, const int rows, const int vectors,
                           const struct heed_thin_product *product) {
-    const int64_t turns = product->k / kind.turn_k, rest = product->k % kind.turn_k;
-    const int64_t panel_bytes = product->k * (vectors * kind.vector_bytes / kind.turn_k);
-    const char *b = product->b;
-    const int64_t piece = (product->more_panels + 1) * panel_bytes;
-    const uintptr_t end = (uintptr_t)b + (uintptr_t)piece;
+    const struct in_order_way way = in_order_way_of(kind, vectors, product);
+    const char *first = product->b;
+    const float *first_a = product->a;
     float *c = product->c;
-    NO_UNROLL for (int panel = 0; panel <= product->more_panels; panel++, c += product->columns) {
+    NO_UNROLL for (int panel = 0; panel <= product->more_panels; panel++) {
         vf acc[TALL_ROWS_IN_ORDER][WIDE_VECTORS];
         struct tile_rows a;
         const struct in_order_sums sums = {c + (rows - 1) * product->ldc, c + larger(0, rows - 2) * product->ldc};
-        tile_rows_begin(rows, &a, product->a, product->lda);
+        tile_rows_begin(rows, &a, first_a, product->lda);
         in_order_load(kind, rows, vectors, product, c, acc);
-        b = in_order_turns(turn, kind, rows, vectors, turns, acc, &a, product, b, end, piece, &sums);
-        if (rest) {
+        const char *b = in_order_turns(turn, kind, rows, vectors, product->k / kind.turn_k, acc, &a, product, first, &way, &sums);
+        if (product->k % kind.turn_k)
             turn(rows, vectors, true, acc, &a, b, &sums);
-            b += panel_bytes % (vectors * kind.vector_bytes);
-        }
         UNROLL for (int i = 0; i < rows; i++)
             thin_store_sums(kind.order, in_order_held(kind.sums, vectors, i), acc[i], c + i * product->ldc);
+        first += type_span(product->type, product->b_step);
+        first_a += product->a_step;
+        c += product->c_step;
     }
 }
 

@@ -180,7 +180,7 @@ static void thin_product_of_panel(const struct heed_thin_product *product) {
 }
 
 static void thin_product(const struct heed_thin_product *product) {
-    if (thin_is_one_piece(product) && in_order_has_kind(product))
+    if ((thin_is_one_piece(product) || thin_takes_turns(product)) && in_order_has_kind(product))
         thin_in_order(product);
     else
         thin_each_panel(thin_product_of_panel, product);

@@ -247,20 +247,28 @@ INLINE struct thin_window thin_window_at(const struct heed_thin_product *product
     return window;
 }
 
+INLINE bool thin_has_gaps(const struct heed_thin_product *product) { return product->ldb != product->columns; }
+
 /* Panel by panel, each as a product of its own. */
 INLINE void thin_each_panel(void (*of_panel)(const struct heed_thin_product *product), const struct heed_thin_product *product) {
-    const void *next = product->next;
+    const bool gaps = thin_has_gaps(product);
     if (product->more_panels == 0) { /* mostly; without a copy */
         of_panel(product);
         return;
     }
     struct heed_thin_product panel = *product;
     for (int i = product->more_panels; i >= 0; i--) {
-        const char *behind = type_at(product->type, panel.b, product->k * product->ldb);
-        panel.next = i > 0 ? behind : next;
+        const char *other = type_at(product->type, panel.b, product->b_step);
+        if (!gaps && i > 0)
+            panel.next = other;
+        else if (!gaps)
+            panel.next = product->next;
         of_panel(&panel);
-        panel.b = behind;
-        panel.c += product->columns;
+        panel.b = other;
+        panel.a += product->a_step;
+        panel.c += product->c_step;
+        if (gaps && panel.next)
+            panel.next = type_at(product->type, panel.next, product->b_step);
     }
 }
 

@@ -1,0 +1,91 @@
+/* Few rows of heads that lie side by side in each token, as in decoding: they take turns.
+ *
+ * A piece of each of 256 tokens, and then the next head's pieces, are gaps and new pages to memory, which then gives 0.6 of a plain
+ * read's rate. By turns of 16 tokens, and at a pace (pace.c), decoding from floats of 8 heads of 128 takes 0.77 of the time, of 12
+ * heads of 64 0.76; turns of 32 tokens take 1.05 to 1.2 times as long, and bf16 by turns 1.07 to 1.17 (Zen 4).  Only floats, then,
+ * and one token a sequence, whose rows all see the same keys. */
+#include "attention_block.h"
+#include "internal.h"
+#include "pace.h"
+
+enum { TURN_KEYS = HEED_SUM_LANES, TURN_ROWS = 4, TURN_COLUMNS = 128 };
+
+bool heed_attention_takes_turns(const struct attention_plan *plan) {
+    const struct heed_attention *request = plan->request;
+    return plan->beside > 1 && plan->leaves_l2 && plan->key_type == HEED_F32 && plan->value_type == HEED_F32 &&
+           plan->subrows == plan->group && plan->group <= TURN_ROWS && request->value_dim % HEED_LINE == 0 &&
+           request->value_dim <= TURN_COLUMNS;
+}
+
+static struct attention_next key_at(const struct attention_block *block, int at) {
+    const struct heed_input *view = &block->plan->request->key;
+    return (struct attention_next){type_at(view->type, block->chunk->keys[0], at * view->token_stride),
+                                   type_span(view->type, view->token_stride)};
+}
+static struct attention_next value_at(const struct attention_block *block, int at) {
+    const struct heed_input *view = &block->plan->request->value;
+    return (struct attention_next){type_at(view->type, block->chunk->values[0], at * view->token_stride),
+                                   type_span(view->type, view->token_stride)};
+}
+
+/* Bytes of keys and values. */
+static int64_t load(struct attention_block *blocks, int count, int64_t index) {
+    const struct attention_plan *plan = blocks->plan;
+    const bool keeps_all = plan->splits > 1 || plan->request->states.output.data;
+    for (int i = 0; i < count; i++) {
+        blocks[i].chunk = blocks[i].chunks;
+        heed_block_load_keys(&blocks[i], index);
+        heed_block_load_values(&blocks[i]);
+        blocks[i].chunk->seen = heed_block_find_ranges(&blocks[i], 0, (int)blocks[i].rows) || keeps_all;
+    }
+    return count * (blocks->chunk->end - blocks->chunk->begin) *
+           type_span(HEED_F32, plan->request->head_dim + plan->request->value_dim);
+}
+
+/* Behind the keys of a turn. */
+static int turn_end(const struct attention_chunk *chunk, int from) {
+    return smaller(chunk->end, from / TURN_KEYS * TURN_KEYS + TURN_KEYS);
+}
+
+static void score(struct attention_block *blocks, int count) {
+    const struct attention_chunk *chunk = blocks->chunk;
+    for (int from = chunk->begin / TURN_KEYS * TURN_KEYS, to; from < chunk->end; from = to) {
+        to = turn_end(chunk, from);
+        for (int i = 0; i < count; i++) {
+            blocks[i].after_keys = to < chunk->end ? key_at(&blocks[i], to) : value_at(&blocks[i], chunk->begin);
+            heed_block_score_rows(&blocks[i], from, to);
+        }
+    }
+}
+
+/* All heads with one request, for what it stores would wait for memory. */
+static void weight(struct attention_block *first, int count, bool is_last) {
+    const struct attention_chunk *chunk = first->chunk;
+    const struct attention_next next_keys = is_last ? (struct attention_next){NULL, 0} : key_at(first, HEED_CHUNK);
+    first->beside = count - 1;
+    for (int from = chunk->begin, to; from < chunk->end; from = to) {
+        to = turn_end(chunk, from);
+        first->after_values = to < chunk->end ? value_at(first, to) : next_keys;
+        heed_block_weight_thin(first, from, to);
+    }
+    first->beside = 0;
+}
+
+bool heed_blocks_attend_beside(struct attention_block *blocks, int count, float *shared, int64_t index) {
+    const int64_t bytes = load(blocks, count, index);
+    const struct heed_pace pace = heed_pace_begin();
+    if (heed_block_cancelled(blocks))
+        return false;
+    blocks->paced = pace.paced;
+    if (blocks->chunk->begin < blocks->chunk->end)
+        score(blocks, count);
+    if (!blocks->chunk->seen)
+        return true;
+    for (int i = 0; i < count; i++)
+        heed_block_begin_weights(&blocks[i]);
+    weight(blocks, count, index + 1 == blocks->last_chunk);
+    for (int i = 0; i < count; i++)
+        heed_block_end_weights(&blocks[i], shared);
+    heed_pace_end(&pace, bytes);
+    return true;
+}

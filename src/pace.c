@@ -1,0 +1,48 @@
+/* Whether lines of memory are fetched at a pace.
+ *
+ * Asked for more than memory gives, Zen 4 gives less: products of few rows take 4 cycles for a line, memory 8.  At a pace of 6
+ * decoding from pages of 64 tokens takes 0.80 of the time, in pairs 0.93, in pairs from a linear cache 0.91.  But from L3 it takes
+ * 1.37, 1.2 and 1.15 of it, and no size tells where keys and values lie: L3 may hold what several sequences share, or one layer of
+ * few.  So now and then both ways are tried, and timed.
+ *
+ * Each thread does so for itself and across calls, for a call of few keys would end before it knew. */
+#include "pace.h"
+
+/* Of so many pieces of work two are tried, one each way, though not a thread's very first, which waits for more than lines.  The
+ * quicker one is a vote, for memory is not the same twice, and any piece may be interrupted. */
+enum { PIECES = 64, PLAIN_TRY = 1, PACED_TRY = 2, MOST_VOTES = 4 };
+#define LEAST_BYTES 16384 /* less is over too soon to be timed */
+
+static _Thread_local struct {
+    int piece, votes; /* for a pace, if these are positive */
+    double plain;     /* ns that a byte took */
+} known;
+
+struct heed_pace heed_pace_begin(void) {
+    struct heed_pace pace = {.paced = known.votes > 0};
+    if (known.piece == PLAIN_TRY || known.piece == PACED_TRY) {
+        pace.is_tried = true;
+        pace.paced = known.piece == PACED_TRY;
+        timespec_get(&pace.began, TIME_UTC);
+    }
+    known.piece = (known.piece + 1) % PIECES;
+    return pace;
+}
+
+static double ns_since(const struct timespec *began) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return 1e9 * (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec);
+}
+
+void heed_pace_end(const struct heed_pace *pace, int64_t bytes) {
+    if (!pace->is_tried || bytes < LEAST_BYTES)
+        return;
+    const double ns = ns_since(&pace->began) / (double)bytes;
+    if (!pace->paced)
+        known.plain = ns;
+    else if (ns < known.plain)
+        known.votes += known.votes < MOST_VOTES;
+    else
+        known.votes -= known.votes > -MOST_VOTES;
+}
