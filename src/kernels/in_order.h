@@ -117,7 +117,7 @@ INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kin
                                   int64_t turns, vf acc[][WIDE_VECTORS], struct tile_rows *a,
                                   const struct heed_thin_product *product, const char *b, const struct in_order_way *way,
                                   const struct in_order_sums *c) {
-    const bool fetches = kind.fetches || way->fetches, paced = fetches && product->paced;
+    const bool fetches = kind.fetches || way->fetches;
     const int bytes = vectors * kind.vector_bytes, most = fetches ? LINES_TURN / bytes : PAGE_BYTES / bytes;
     NO_UNROLL for (int64_t some; turns > 0; turns -= some) {
         uintptr_t ahead = in_order_ahead(product, (uintptr_t)b + way->far, way->end);
@@ -133,13 +133,13 @@ INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kin
                 further += (uintptr_t)way->step;
                 PIN(ahead);
                 PIN(further);
+                if (product->paced)
+                    b = in_order_paced(b, bytes);
             }
             turn(rows, vectors, false, acc, a, b, c);
             tile_rows_advance(rows, a, kind.turn_floats);
             tile_rows_pin(rows, a);
             b += way->step;
-            if (paced)
-                b = in_order_paced(b, bytes);
             PIN(b);
         }
     }
