@@ -1,5 +1,5 @@
 /* The loop of thin products whose b lies in one piece, or is parts of rows that take turns: one tile has all columns of a panel,
- * and panels come one after another. Contract in src/kernels.h.
+ * and panels come one after another.  Contract in src/kernels.h.
  *
  * Between panels little is done, and little is stored: what is stored waits until all loads before it have come from memory, and a
  * store queue that is full holds back what is to be read next.  By windows (thin_window.h), which take a hundred stores each,
@@ -38,7 +38,8 @@ struct in_order_kind {
     bool fetches; /* lines, else of each page one */
 };
 
-/* Where all would be fetched into L2; elsewhere it has not been timed. */
+/* Whether one tile has all columns of a panel, and so many rows.  Where all would be fetched into L2; elsewhere it has not been
+ * timed. */
 INLINE bool thin_is_tile(const struct heed_thin_product *product, int rows) {
     return VF_LANES == HEED_LINE && product->fetch_into == HEED_INTO_L2 && product->rows <= rows &&
            product->columns % VF_LANES == 0 && product->columns <= WIDE_VECTORS * VF_LANES;
@@ -72,8 +73,8 @@ INLINE void in_order_load(const struct in_order_kind kind, const int rows, const
     }
 }
 
-/* b, some time after it was known: for each line of these bytes a chain of multiplications, with which a turn takes as long as
- * memory does for them. */
+/* b, some time after it was known: for these bytes a chain of multiplications, so that a turn takes nearly as long as memory does.
+ */
 INLINE const char *in_order_paced(const char *b, const int bytes) {
     uintptr_t at = (uintptr_t)b, one = 1;
     PIN(one);

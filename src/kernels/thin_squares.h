@@ -121,8 +121,8 @@ INLINE struct thin_pieces thin_pieces_after(const enum heed_type type, const int
         ahead.bytes = type_span(type, min_i64(piece, product->k - next));
         return ahead;
     }
-    const bool is_short = j + rows == product->columns && rows == product->columns;
-    const int times = piece < product->k || is_short ? 1 : (int)ceil_div(FAR_BYTES, rows * ahead.bytes);
+    const bool is_all = rows == product->columns; /* what follows is as short, too */
+    const int times = piece < product->k || is_all ? 1 : (int)ceil_div(FAR_BYTES, rows * ahead.bytes);
     int64_t near_step = 0;
     ahead.far = thin_row(type, product, j + times * rows, &ahead.step);
     if (times > 1)
