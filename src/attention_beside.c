@@ -3,7 +3,7 @@
  * What one head has of 256 tokens are short pieces with gaps between them, which memory gives at 0.6 of a plain read's rate; pieces
  * of 16 tokens, head by head, are soon all that lies there.  So, and at a pace (pace.c), decoding from floats takes 0.77 of the
  * time with 8 heads of 128, 0.76 with 12 of 64, 0.68 with 8 of 96, by AVX2 0.92, from L3 1.0 to 1.05.  But turns of 32 tokens
- * take 1.05 to 1.3 times as long as these, 16 bits by turns 1.07 to 1.17 (Zen 4).  So they are for floats, and for a token of each
+ * take 1.2 times as long as these, 16 bits by turns 1.07 to 1.13 (Zen 4).  So they are for floats, and for a token of each
  * sequence, all rows of which see the same keys. */
 #include "attention_block.h"
 #include "internal.h"
@@ -15,7 +15,7 @@ bool heed_attention_takes_turns(const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
     return plan->beside > 1 && plan->leaves_l2 && plan->key_type == HEED_F32 && plan->value_type == HEED_F32 &&
            plan->subrows == plan->group && plan->group <= TURN_ROWS && request->value_dim % HEED_LINE == 0 &&
-           request->value_dim <= TURN_COLUMNS;
+           request->value_dim <= TURN_COLUMNS && request->value.head_stride < request->value.token_stride;
 }
 
 static struct attention_next key_at(const struct attention_block *block, int at) {
