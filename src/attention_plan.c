@@ -220,9 +220,8 @@ static int64_t choose_splits(const struct attention_plan *plan, int64_t rows) {
 }
 
 /* A head alone would read a piece of each token: with 8 heads of 128 floats side by side memory gives them at 0.75 of its rate, in
- * turn at 0.9, and decoding takes 0.62 of the time, of two threads 0.73, from L3 0.8 (Zen 5; Zen 4 has shorter turns, see
- * attention_beside.c).  most: with any strides; and with any
- * lengths, room for fewer workers too, who have more heads each. */
+ * turn at 0.9, and decoding takes 0.62 of the time, of two threads 0.73, from L3 0.8 (Zen 5; of Zen 4 see attention_beside.c).
+ * most: with any strides; and with any lengths, room for fewer workers too, who have more heads each. */
 static int64_t choose_beside(const struct attention_plan *plan, bool most) {
     const struct heed_attention *request = plan->request;
     const int64_t heads = request->num_kv_heads;

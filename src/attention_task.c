@@ -110,24 +110,15 @@ static int64_t chunks_together(const struct attention_plan *plan, int64_t index,
     return together;
 }
 
-/* Chunks [index, end), of which heads that take turns have one. */
-static bool attend_heads(const struct block_group *group, float *shared, int64_t index, int64_t end, int64_t first, int64_t last) {
-    struct attention_block *blocks = group->blocks;
-    const struct attention_plan *plan = blocks->plan;
-    const bool takes_turns = plan->takes_turns && group->count > 1;
-    bool goes_on = true;
-    for (int i = 0; takes_turns && index == first && i < group->count; i++)
-        begin_thin(&blocks[i]);
-    if (takes_turns)
-        goes_on = heed_blocks_attend_beside(blocks, group->count, shared, index);
-    for (int i = 0; takes_turns && goes_on && i < group->count; i++)
-        end_thin(&blocks[i], shared, end);
-    for (int i = 0; !takes_turns && goes_on && i < group->count; i++) {
-        find_next(group, i, index, end, end == last);
-        goes_on = plan->is_thin ? attend_thin(&blocks[i], shared, index, end, index == first)
-                                : attend_chunk(&blocks[i], shared, index, index == first);
-    }
-    return goes_on;
+/* Chunk number `index`, of heads that take turns. */
+static bool attend_turns(const struct block_group *group, float *shared, int64_t index, bool is_first) {
+    for (int i = 0; is_first && i < group->count; i++)
+        begin_thin(&group->blocks[i]);
+    if (!heed_blocks_attend_beside(group->blocks, group->count, shared, index))
+        return false;
+    for (int i = 0; i < group->count; i++)
+        end_thin(&group->blocks[i], shared, index + 1);
+    return true;
 }
 
 /* Chunks [first, last) in order, each, or some together, of all heads.  Dots are configured once: for every few rows, AMX takes 3 %
@@ -135,11 +126,18 @@ static bool attend_heads(const struct block_group *group, float *shared, int64_t
 static bool attend_chunks(const struct block_group *group, float *shared, int64_t first, int64_t last) {
     struct attention_block *blocks = group->blocks;
     const struct attention_plan *plan = blocks->plan;
+    const bool takes_turns = plan->takes_turns && group->count > 1;
     bool goes_on = true;
     heed_dots_begin(plan->dots, &blocks->callers);
     for (int64_t index = first, end; goes_on && index < last; index = end) {
         end = index + chunks_together(plan, index, last);
-        goes_on = attend_heads(group, shared, index, end, first, last);
+        if (takes_turns)
+            goes_on = attend_turns(group, shared, index, index == first);
+        for (int i = 0; !takes_turns && goes_on && i < group->count; i++) {
+            find_next(group, i, index, end, end == last);
+            goes_on = plan->is_thin ? attend_thin(&blocks[i], shared, index, end, index == first)
+                                    : attend_chunk(&blocks[i], shared, index, index == first);
+        }
     }
     heed_dots_end(plan->dots, &blocks->callers);
     return goes_on;
