@@ -4,12 +4,12 @@
  * of 16 tokens, head by head, are soon all that lies there.  So, and at a pace (pace.c), decoding from floats takes 0.77 of the
  * time with 8 heads of 128, 0.76 with 12 of 64, 0.68 with 8 of 96, by AVX2 0.92, from L3 1.0 to 1.05.  But turns of 32 tokens
  * take 1.2 times as long as these, 16 bits by turns 1.07 to 1.13 (Zen 4).  So they are for floats, and for a token of each
- * sequence, all rows of which see the same keys. */
+ * sequence, all rows of which see the same keys; and where lines go into L2 alone, for no other processor has been tried. */
 #include "attention_block.h"
 #include "internal.h"
 #include "pace.h"
 
-enum { TURN_KEYS = HEED_SUM_LANES, TURN_ROWS = 4, TURN_COLUMNS = 128 };
+enum { TURN_KEYS = HEED_SUM_LANES, TURN_ROWS = 4, TURN_COLUMNS = 128 }; /* one tile, see kernels/in_order.h */
 
 bool heed_attention_takes_turns(const struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
@@ -27,20 +27,6 @@ static struct attention_next value_at(const struct attention_block *block, int a
     const struct heed_input *view = &block->plan->request->value;
     return (struct attention_next){type_at(view->type, block->chunk->values[0], at * view->token_stride),
                                    type_span(view->type, view->token_stride)};
-}
-
-/* Bytes of keys and values. */
-static int64_t load(struct attention_block *blocks, int count, int64_t index) {
-    const struct attention_plan *plan = blocks->plan;
-    const bool keeps_all = plan->splits > 1 || plan->request->states.output.data;
-    for (int i = 0; i < count; i++) {
-        blocks[i].chunk = blocks[i].chunks;
-        heed_block_load_keys(&blocks[i], index);
-        heed_block_load_values(&blocks[i]);
-        blocks[i].chunk->seen = heed_block_find_ranges(&blocks[i], 0, (int)blocks[i].rows) || keeps_all;
-    }
-    return count * (blocks->chunk->end - blocks->chunk->begin) *
-           type_span(HEED_F32, plan->request->head_dim + plan->request->value_dim);
 }
 
 /* Behind the keys of a turn. */
@@ -73,7 +59,9 @@ static void weight(struct attention_block *first, int count, bool is_last) {
 }
 
 bool heed_blocks_attend_beside(struct attention_block *blocks, int count, float *shared, int64_t index) {
-    const int64_t bytes = load(blocks, count, index);
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += heed_block_load_thin(&blocks[i], index);
     const struct heed_pace pace = heed_pace_begin();
     if (heed_block_cancelled(blocks))
         return false;

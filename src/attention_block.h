@@ -127,8 +127,11 @@ int64_t heed_block_last_chunk(const struct attention_block *block, int64_t from,
 /* All rows of a thin block against chunks [first, last), at most plan->together of them: all keys, then all values.  False: the
  * call was cancelled. */
 bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last);
-/* Their products with the current chunk's keys, straight from where these are; and with rows of keys [from, to) alone, from being a
- * multiple of HEED_SUM_LANES. */
+/* Loads keys and values of chunk number `index` as the current chunk, and finds what its rows see there; how many bytes there are.
+ */
+int64_t heed_block_load_thin(struct attention_block *block, int64_t index);
+/* Products of all rows with the current chunk's keys, straight from where these are; and with rows of keys [from, to) alone, from
+ * being a multiple of HEED_SUM_LANES. */
 void heed_block_score_thin(const struct attention_block *block);
 void heed_block_score_rows(const struct attention_block *block, int from, int to);
 /* From scores to weights, and outputs of 0; values [from, to) of the current chunk, which all rows see, weighted, are added to

@@ -209,14 +209,12 @@ static struct attention_next next_key(const struct attention_block *block) {
 
 /* False: the call was cancelled. */
 static bool score_chunks(struct attention_block *block, int count) {
-    const bool keeps_all = block->plan->splits > 1 || block->plan->request->states.output.data;
     for (int i = 0; i < count; i++) {
         if (heed_block_cancelled(block))
             return false;
         block->chunk = &block->chunks[i];
         if (block->next)
             heed_block_fetch_key_scales(block->next, block->next_chunk + i);
-        block->chunk->seen = heed_block_find_ranges(block, 0, (int)block->rows) || keeps_all;
         block->after_keys = i + 1 < count ? first_key(block, &block->chunks[i + 1]) : first_value(block, &block->chunks[0]);
         if (block->plan->i8_keys)
             heed_block_score_i8(block, 0, (int)block->rows);
@@ -237,22 +235,23 @@ static void weight_chunks(struct attention_block *block, float *shared, int coun
     }
 }
 
-/* Bytes of keys and values. */
-static int64_t load_chunks(struct attention_block *block, int64_t first, int count) {
+int64_t heed_block_load_thin(struct attention_block *block, int64_t index) {
     const struct attention_plan *plan = block->plan;
-    int64_t keys = 0;
-    for (int i = 0; i < count; i++) {
-        block->chunk = &block->chunks[i];
-        heed_block_load_keys(block, first + i);
-        heed_block_load_values(block);
-        keys += block->chunk->end - block->chunk->begin;
-    }
-    return keys * (type_span(plan->key_type, plan->request->head_dim) + type_span(plan->value_type, plan->request->value_dim));
+    const bool keeps_all = plan->splits > 1 || plan->request->states.output.data;
+    heed_block_load_keys(block, index);
+    heed_block_load_values(block);
+    block->chunk->seen = heed_block_find_ranges(block, 0, (int)block->rows) || keeps_all;
+    return (block->chunk->end - block->chunk->begin) *
+           (type_span(plan->key_type, plan->request->head_dim) + type_span(plan->value_type, plan->request->value_dim));
 }
 
 bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_t first, int64_t last) {
     const int count = (int)(last - first);
-    const int64_t bytes = load_chunks(block, first, count);
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        block->chunk = &block->chunks[i];
+        bytes += heed_block_load_thin(block, first + i);
+    }
     const struct heed_pace pace = block->plan->leaves_l2 ? heed_pace_begin() : (struct heed_pace){.paced = false};
     block->paced = pace.paced;
     if (!score_chunks(block, count))

@@ -121,7 +121,7 @@ INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kin
                                   int64_t turns, vf acc[][WIDE_VECTORS], struct tile_rows *a,
                                   const struct heed_thin_product *product, const char *b, const struct in_order_way *way,
                                   const struct in_order_sums *c) {
-    const bool fetches = kind.fetches || way->fetches;
+    const bool fetches = kind.fetches || way->fetches; /* of some kinds known where it is compiled */
     const int bytes = vectors * kind.vector_bytes, most = fetches ? LINES_TURN / bytes : PAGE_BYTES / bytes;
     NO_UNROLL for (int64_t some; turns > 0; turns -= some) {
         uintptr_t ahead = in_order_ahead(product, (uintptr_t)b + way->far, way->end);

@@ -257,18 +257,16 @@ INLINE void thin_each_panel(void (*of_panel)(const struct heed_thin_product *pro
         return;
     }
     struct heed_thin_product panel = *product;
-    for (int i = product->more_panels; i >= 0; i--) {
+    for (int i = 0; i <= product->more_panels; i++) {
         const char *other = type_at(product->type, panel.b, product->b_step);
-        if (!gaps && i > 0)
-            panel.next = other;
-        else if (!gaps)
-            panel.next = product->next;
+        if (gaps)
+            panel.next = product->next ? type_at(product->type, product->next, i * product->b_step) : NULL;
+        else
+            panel.next = i < product->more_panels ? other : product->next;
         of_panel(&panel);
         panel.b = other;
         panel.a += product->a_step;
         panel.c += product->c_step;
-        if (gaps && panel.next)
-            panel.next = type_at(product->type, panel.next, product->b_step);
     }
 }
 
