@@ -18,7 +18,7 @@
 
 enum {
     HEED_PANEL = 64,           /* columns of a packed panel, on every instruction set */
-    HEED_STREAMED_ROW = 8192,  /* floats that are made on the stack before they are stored past the caches */
+    HEED_ROW_OF_STACK = 8192,  /* floats whose exponentials wait there for their sum */
     HEED_SOFTMAX_CHUNK = 1024, /* elements of a row of heed_softmax with a maximum of their own, or 2048, 4096 ... */
     HEED_SOFTMAX_CHUNKS = 256, /* of a row, at most; both are part of the arithmetic */
     HEED_SUM_LANES = 16,       /* partial sums of a softmax denominator; part of the arithmetic */
@@ -322,7 +322,7 @@ struct heed_target {
 };
 
 /* y[i] = softmax(factor * x[i]), 0 beyond lengths[i] of its columns, if there are lengths; y may be x, with the same stride.
- * stream: past the caches, and columns are at most HEED_STREAMED_ROW. */
+ * stream: past the caches, but for the last row. */
 struct heed_softmax_rows {
     const float *x;
     int64_t ldx, rows, columns;

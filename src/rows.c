@@ -9,9 +9,9 @@
 #include "schedule.h"
 #include "types.h"
 
-/* Of one task: the least hides the ticket; the most is some 100 us, after which a caller may want no more, and 32 rows or more of a
+/* Of one task: the least hides the ticket; the most is some 100 us, after which a caller may want no more, but rows enough for a
  * softmax that stores past the caches, whose last row is stored by itself; so many tasks for each worker balance. */
-enum { LEAST_FLOATS = 4 << 10, MOST_FLOATS = 256 << 10, TASKS_OF_WORKER = 16 };
+enum { LEAST_FLOATS = 4 << 10, MOST_FLOATS = 256 << 10, MOST_ROWS = 8, TASKS_OF_WORKER = 16 };
 
 struct rows_run {
     const struct heed_rows *rows;
@@ -81,7 +81,7 @@ enum heed_status heed_rows_run(const struct heed_rows *rows, const struct heed_e
     enum heed_status status = heed_exec_kernels(exec, &kernels);
     if (status || rows->rows == 0 || rows->columns == 0)
         return status;
-    const int64_t least = max_i64(1, LEAST_FLOATS / rows->columns), most = max_i64(1, MOST_FLOATS / rows->columns);
+    const int64_t least = max_i64(1, LEAST_FLOATS / rows->columns), most = max_i64(MOST_ROWS, MOST_FLOATS / rows->columns);
     const double flops = rows->flops_per_element * (double)rows->rows * (double)rows->columns;
     const int workers = heed_schedule_workers(exec, ceil_div(rows->rows, least), flops);
     const int64_t share = workers > 1 ? rows->rows / workers / TASKS_OF_WORKER : most;

@@ -147,9 +147,8 @@ START_TEST(test_many_rows) {
 END_TEST
 
 /* Rows of any lengths, past the caches or not, are what each would be alone. */
-static void check_softmax_rows(const struct heed_kernels *table, struct rng *rng) {
-    static const int64_t most[] = {20, 300, 1200, 2300};
-    const int64_t rows = rng_range(rng, 0, 5), n = rng_range(rng, 1, most[rng_range(rng, 0, 3)]);
+static void check_softmax_rows(const struct heed_kernels *table, int64_t n, struct rng *rng) {
+    const int64_t rows = rng_range(rng, 0, 5);
     int64_t lengths[5];
     float *values = new_filled(rng, any_fill(rng), rows * n), *got = new_floats(rows * n), *want = new_floats(rows * n);
     struct tensor x = matrix(rows, n, n + rng_range(rng, 0, 20), any_placement(rng), values);
@@ -189,9 +188,21 @@ static void check_softmax_rows(const struct heed_kernels *table, struct rng *rng
 }
 
 START_TEST(test_softmax_rows) {
+    static const int64_t most[] = {20, 300, 1200, 2300};
     struct rng rng = rng_for("softmax_rows", 0);
     for (int64_t repeat = 0; repeat < test_count(500); repeat++)
-        check_softmax_rows(heed_kernels_usable(_i), &rng);
+        check_softmax_rows(heed_kernels_usable(_i), rng_range(&rng, 1, most[rng_range(&rng, 0, 3)]), &rng);
+}
+END_TEST
+
+/* So long that exponentials wait in the last row of the output, and that chunks may differ from those of the row before. */
+START_TEST(test_softmax_long_rows) {
+    static const int64_t chunks = (int64_t)HEED_SOFTMAX_CHUNKS * HEED_SOFTMAX_CHUNK;
+    struct rng rng = rng_for("softmax_long_rows", 0);
+    for (int64_t repeat = 0; repeat < test_count(20); repeat++)
+        check_softmax_rows(heed_kernels_usable(_i), HEED_ROW_OF_STACK + rng_range(&rng, 0, 5000), &rng);
+    for (int64_t repeat = 0; repeat < test_count(2); repeat++)
+        check_softmax_rows(heed_kernels_usable(_i), chunks + rng_range(&rng, -100, 3000), &rng);
 }
 END_TEST
 
@@ -268,6 +279,7 @@ void add_row_tests(TCase *tests, int tables) {
     tcase_add_loop_test(tests, test_rows, 0, tables);
     tcase_add_loop_test(tests, test_many_rows, 0, tables);
     tcase_add_loop_test(tests, test_softmax_rows, 0, tables);
+    tcase_add_loop_test(tests, test_softmax_long_rows, 0, tables);
     tcase_add_loop_test(tests, test_stored_rows_are_clean, 0, tables);
     tcase_add_loop_test(tests, test_exp2_accuracy, 0, tables);
     tcase_add_loop_test(tests, test_log, 0, tables);
