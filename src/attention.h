@@ -161,6 +161,8 @@ enum heed_status heed_attention_check(const struct heed_attention *request);
 /* any_lengths: the workspace has room for this and all other lengths. */
 void heed_attention_prepare(const struct heed_attention *given, const struct heed_exec *exec, const struct heed_kernels *kernels,
                             bool any_lengths, struct attention_plans *plans);
+/* Cuts what each head has so many rows of, at most, into blocks and tasks; sets what a block holds. */
+void heed_attention_cut(struct attention_plan *plan, int64_t rows);
 /* Sets the layout, by all else that is decided. */
 void heed_attention_lay_out(struct attention_plan *plan);
 /* Whether heads that lie side by side take turns: of what is thin and else decided. */

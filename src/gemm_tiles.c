@@ -145,14 +145,13 @@ struct gemm_part {
     int64_t row, rows, tiles, column, columns, index, done;
 };
 
-static void multiply_tiles(const struct gemm_block *block, const struct gemm_part *part) {
-    const int64_t i = part->row, j = part->column, rows = part->tiles * part->rows;
+/* These tiles, for more of their sums to come, and without what is fetched of the next b and of c. */
+static struct heed_gemm_tile tiles_of(const struct gemm_block *block, const struct gemm_part *part) {
     const struct gemm_run *run = block->run;
-    const struct heed_gemm *request = run->request;
-    const bool last = block->start + block->k == run->k, apart = finishes_apart(block);
+    const int64_t i = part->row, j = part->column, below = i + part->tiles * part->rows;
     const bool packed = block->panel && i > 0;
     float *sums = block->sums + sums_before(block) + i * run->block_columns + j;
-    struct heed_gemm_tile tile = {
+    return (struct heed_gemm_tile){
         .rows = (int)part->rows,
         .columns = (int)part->columns,
         .tiles = part->tiles,
@@ -165,36 +164,56 @@ static void multiply_tiles(const struct gemm_block *block, const struct gemm_par
         .panel = i == 0 && block->panel ? block->panel + j : NULL,
         .acc = block->start > 0 ? sums : NULL,
         .ldacc = run->block_columns,
-        .partial = !last,
-        .alpha = apart ? 1.0f : request->alpha,
-        .beta = apart ? 0.0f : request->beta,
+        .partial = true,
         .c = sums,
         .ldc = run->block_columns,
         .fetches_b = i == 0 && (run->panels_in_place || (run->b_stays_near && block->ldb == HEED_PANEL)),
-        .next_a = i + rows < block->rows ? a_at(block, part->done + part->tiles, i + rows) : top_of_next(block),
+        .next_a = below < block->rows ? a_at(block, part->done + part->tiles, below) : top_of_next(block),
     };
-    if (apart) {
-        const struct heed_gemm_finish_place next =
-            heed_gemm_finish_at(request, run->epilogue, block->row + i, rows, block->column + j);
-        tile.next_c = next.data;
-        tile.ldnext_c = next.ld;
-    }
-    if (last && apart) {
-        tile.c = block->c;
-        tile.ldc = HEED_PANEL;
-    } else if (last) {
-        const int64_t at = (block->row + i) * request->ldc + block->column + j;
-        if (heed_gemm_tiles_round(run))
-            tile.rounded = (uint16_t *)request->c + at;
-        else
-            tile.c = (float *)request->c + at;
-        tile.ldc = request->ldc;
-    }
-    fetch_next(block, part->index, &tile);
-    (run->words ? run->words->gemm_tile : run->kernels->gemm_tile)(&tile);
+}
+
+/* The last of their sums become c. */
+static void finish_in_tiles(const struct gemm_block *block, const struct gemm_part *part, struct heed_gemm_tile *tiles) {
+    const struct heed_gemm *request = block->run->request;
+    const int64_t at = (block->row + part->row) * request->ldc + block->column + part->column;
+    tiles->partial = false;
+    tiles->alpha = request->alpha;
+    tiles->beta = request->beta;
+    if (heed_gemm_tiles_round(block->run))
+        tiles->rounded = (uint16_t *)request->c + at;
+    else
+        tiles->c = (float *)request->c + at;
+    tiles->ldc = request->ldc;
+}
+
+/* They wait in block->c for heed_gemm_finish, and where they go then is fetched. */
+static void finish_after_tiles(const struct gemm_block *block, const struct heed_gemm_sums *sums, struct heed_gemm_tile *tiles) {
+    const struct gemm_run *run = block->run;
+    const struct heed_gemm_finish_place next =
+        heed_gemm_finish_at(run->request, run->epilogue, sums->row, sums->rows, sums->column);
+    tiles->partial = false;
+    tiles->alpha = 1.0f;
+    tiles->beta = 0.0f;
+    tiles->c = sums->data;
+    tiles->ldc = sums->ld;
+    tiles->next_c = next.data;
+    tiles->ldnext_c = next.ld;
+}
+
+static void multiply_tiles(const struct gemm_block *block, const struct gemm_part *part) {
+    const struct gemm_run *run = block->run;
+    const bool last = block->start + block->k == run->k, apart = finishes_apart(block);
+    const struct heed_gemm_sums sums = {
+        block->row + part->row, part->tiles * part->rows, block->column + part->column, part->columns, block->c, HEED_PANEL};
+    struct heed_gemm_tile tiles = tiles_of(block, part);
     if (apart)
-        heed_gemm_finish(request, run->epilogue, run->kernels,
-                         &(struct heed_gemm_sums){block->row + i, rows, block->column + j, tile.columns, block->c, HEED_PANEL});
+        finish_after_tiles(block, &sums, &tiles);
+    else if (last)
+        finish_in_tiles(block, part, &tiles);
+    fetch_next(block, part->index, &tiles);
+    (run->words ? run->words->gemm_tile : run->kernels->gemm_tile)(&tiles);
+    if (apart)
+        heed_gemm_finish(run->request, run->epilogue, run->kernels, &sums);
 }
 
 /* All rows of these columns, in as few calls as may be; some at a time where sums wait in the place of these. */

@@ -1,5 +1,5 @@
 /* Factors of bf16 products as AMX and vdpbf16ps take them: words of two elements of k that follow one another, rounded to bf16; and
- * the softmax whose weights become such rows.  Contracts in src/kernels.h, struct heed_dots.
+ * the softmax whose weights become such rows.  Contracts in src/contracts/dots.h, struct heed_dots.
  *
  * What includes this says, after vec_avx512.h, how b is rounded: round_b(low, high), 32 elements.  Elements of a below 2^-126 are 0
  * before they are rounded, in either kind of products. */

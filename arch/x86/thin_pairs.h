@@ -1,5 +1,5 @@
 /* thin_product in pairs by vdpbf16ps, of rows of bf16 or bytes as they are: few rows times keys and values, or weights, that are
- * read once, from memory.  Contract in src/kernels.h; by windows, src/kernels/thin_window.h, or in one piece,
+ * read once, from memory.  Contract in src/contracts/dots.h; by windows, src/kernels/thin_window.h, or in one piece,
  * src/kernels/in_order.h.
  *
  * Two rows of b become words in registers, each vector once for all rows of a tile, by one operation for 16 words of bf16 and five

@@ -1,5 +1,5 @@
 /* thin_product by vdpbf16ps: few rows of words times a panel of words, or times rows of bf16 along k, that are read once, from
- * memory.  Contract in src/kernels.h, struct heed_dots.  A panel is one piece (src/kernels/in_order.h). */
+ * memory.  Contract in src/contracts/dots.h, struct heed_dots.  A panel is one piece (src/kernels/in_order.h). */
 #ifndef HEED_THIN_WORDS_H
 #define HEED_THIN_WORDS_H
 

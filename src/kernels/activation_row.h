@@ -1,4 +1,4 @@
-/* Activation of one row.  Contract in src/kernels.h, formulas in heed.h.
+/* Activation of one row.  Contract in src/contracts/rows.h, formulas in heed.h.
  *
  * GELU, in both forms, and SiLU are x times something from 0 to 1, computed so that nothing cancels: they are right where they are
  * nearly 0 too, while 1 + erf(x) and 1 + tanh(x) have no digits left for x below -3.  All is made of exp2: SLEEF's erfcf in its

@@ -1,4 +1,4 @@
-/* Dots, for HEED_COMPUTE_BF16_AMX, on processors without AMX.  Contracts in src/kernels.h.
+/* Dots, for HEED_COMPUTE_BF16_AMX, on processors without AMX.  Contracts in src/contracts/dots.h.
  *
  * Factors stay floats and keep their order: of a row of a every other float is even, and of b every other row. */
 #ifndef HEED_KERNELS_DOT_TILE_H

@@ -1,5 +1,5 @@
 /* The softmax of a chunk's scores where products are dots, or pairs of one instruction: weights become rows of a where the scores
- * were.  Contract in src/kernels.h.
+ * were.  Contract in src/contracts/dots.h.
  *
  * dot_store(s, j, x): x[HEED_DOT / VF_LANES] become elements j ... j + HEED_DOT - 1 of a row of a, in the memory of s up to
  * s[j + HEED_DOT - 1]. */

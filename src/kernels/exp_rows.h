@@ -1,4 +1,4 @@
-/* The softmax of one chunk of keys.  Contract in src/kernels.h. */
+/* The softmax of one chunk of keys.  Contract in src/contracts/attention.h. */
 #ifndef HEED_KERNELS_EXP_ROWS_H
 #define HEED_KERNELS_EXP_ROWS_H
 

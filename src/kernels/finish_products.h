@@ -1,4 +1,4 @@
-/* finish_products: what becomes of sums that tiles leave in memory.  Contract in src/kernels.h. */
+/* finish_products: what becomes of sums that tiles leave in memory.  Contract in src/contracts/gemm.h. */
 #ifndef HEED_KERNELS_FINISH_PRODUCTS_H
 #define HEED_KERNELS_FINISH_PRODUCTS_H
 

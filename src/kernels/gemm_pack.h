@@ -1,4 +1,4 @@
-/* gemm_tile where the first tile of a column packs b for those under it.  Contract in src/kernels.h. */
+/* gemm_tile where the first tile of a column packs b for those under it.  Contract in src/contracts/gemm.h. */
 #ifndef HEED_KERNELS_GEMM_PACK_H
 #define HEED_KERNELS_GEMM_PACK_H
 

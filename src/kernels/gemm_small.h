@@ -1,4 +1,4 @@
-/* gemm_small: all tiles of a small product in one call.  Contract in src/kernels.h.
+/* gemm_small: all tiles of a small product in one call.  Contract in src/contracts/gemm.h.
  *
  * Between two tiles of gemm_tile 76 cycles pass, in a loop of its own fewer than 20; and tiles one or two vectors wide are taller
  * here, for six rows are six chains, fewer than latency times units. */

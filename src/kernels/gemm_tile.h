@@ -1,5 +1,5 @@
 /* gemm_tile: tiles of c = alpha * a b + beta * c, one under the other, narrow ones side by side too, of floats or of what
- * TILE_CHAIN takes.  Contract in src/kernels.h.
+ * TILE_CHAIN takes.  Contract in src/contracts/gemm.h.
  *
  * TILE_ROUND: stores two vectors of sums, none of them a NaN, in bf16, where tiles do that.  They do where it is an instruction:
  * with sums rounded afterwards, 64 x 64 x 64 in pairs takes 1.13 times as long, 512 x 512 x 512 1.03; by five operations for a

@@ -1,4 +1,5 @@
-/* Rows in bytes times keys or values of a cache of bytes, as integers.  Contract in src/kernels.h, struct heed_i8_cache_product.
+/* Rows in bytes times keys or values of a cache of bytes, as integers.  Contract in src/contracts/i8.h, struct
+ * heed_i8_cache_product.
  *
  * In a cache a row has one element of many columns, where a step of a sum wants 4 elements of each: 4 rows are transposed, which
  * takes 8 operations for as many columns as 4 vectors have words, and then 4 products for each row of a; as floats the same takes

@@ -4,7 +4,7 @@
  * loaded as they lie, 32 bytes at a time, and so is the row, and four columns are read at a time, not 16, which memory likes
  * better: times 4096 x 4096 from memory takes 0.75 to 0.85 of the time, times 4096 x 2048 from L3 0.93, from L2 1.01 to 1.05; two
  * rows would take 0.9 from memory and 1.3 from L2 (AVX-512, Zen 5).  With few registers it takes 1.05 from L2 (AVX2, Zen 5).
- * Contract in src/kernels.h, struct heed_i8_kernels. */
+ * Contract in src/contracts/i8.h, struct heed_i8_kernels. */
 #ifndef HEED_KERNELS_I8_ONE_ROW_H
 #define HEED_KERNELS_I8_ONE_ROW_H
 

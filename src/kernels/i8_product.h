@@ -1,4 +1,4 @@
-/* Rows in bytes times weights in blocks, as integers.  Contracts in src/kernels.h, struct heed_i8_kernels.
+/* Rows in bytes times weights in blocks, as integers.  Contracts in src/contracts/i8.h, struct heed_i8_kernels.
  *
  * A word, 4 bytes of a column, meets 4 of the row in one step, where floats take a conversion and a multiply-add for each byte.
  * The sums of a block are integers, and so the same in any order; they meet the chains, which wait in L1, once in 32 elements

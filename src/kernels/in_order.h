@@ -1,5 +1,5 @@
 /* The loop of thin products whose b lies in one piece, or is parts of rows that take turns: one tile has all columns of a panel,
- * and panels come one after another.  Contract in src/kernels.h.
+ * and panels come one after another.  Contract in src/contracts/thin.h.
  *
  * Between panels little is done, and little is stored: what is stored waits until all loads before it have come from memory, and a
  * store queue that is full holds back what is to be read next.  By windows (thin_window.h), which take a hundred stores each,

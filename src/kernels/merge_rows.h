@@ -1,4 +1,4 @@
-/* The running softmax takes in that of a chunk.  Contract in src/kernels.h. */
+/* The running softmax takes in that of a chunk.  Contract in src/contracts/attention.h. */
 #ifndef HEED_KERNELS_MERGE_ROWS_H
 #define HEED_KERNELS_MERGE_ROWS_H
 

@@ -1,4 +1,4 @@
-/* Layer and RMS normalisation of one row.  Contract in src/kernels.h.
+/* Layer and RMS normalisation of one row.  Contract in src/contracts/rows.h.
  *
  * `floats`: all of the row is of floats, which is known to the compiler then. */
 #ifndef HEED_KERNELS_NORM_ROW_H

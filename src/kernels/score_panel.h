@@ -1,5 +1,5 @@
 /* score_panel: scores of queries with a panel of keys, tile by tile, and their lane-wise maxima while they are still in registers.
- * Contract in src/kernels.h. */
+ * Contract in src/contracts/attention.h. */
 #ifndef HEED_KERNELS_SCORE_PANEL_H
 #define HEED_KERNELS_SCORE_PANEL_H
 

@@ -1,4 +1,4 @@
-/* Rows of heed_softmax.  Contract in src/kernels.h.
+/* Rows of heed_softmax.  Contract in src/contracts/rows.h.
  *
  * Exponentials of a chunk are relative to its own maximum, so that a row is read once.  They wait in a buffer for the sum of their
  * row, and become results beside the exponentials of the next row, which take their places: stores past the caches wait for

@@ -1,4 +1,5 @@
-/* thin_blocks: few rows times weights in blocks, or bytes, of which all is read once, from memory.  Contract in src/kernels.h.
+/* thin_blocks: few rows times weights in blocks, or bytes, of which all is read once, from memory.  Contract in
+ * src/contracts/thin.h.
  *
  * Rows meet weights as these become floats, in registers: unpacked into L1 first, 8 rows of q8_0 took 1.7 times as long (AVX-512).
  * Weights that are not packed are packed on their way, a window into L1.  What lies ahead is fetched: behind a panel that is packed

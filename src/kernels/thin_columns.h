@@ -1,4 +1,4 @@
-/* thin_blocks of one or two rows and blocks as they are, where registers are few.  Contract in src/kernels.h.
+/* thin_blocks of one or two rows and blocks as they are, where registers are few.  Contract in src/contracts/thin.h.
  *
  * Blocks become words, floats and products in registers, along k, by 6.5 instructions for a vector of one row; as windows that are
  * packed into L1 and read by tiles, by 10.  Of the time that those take, from memory and from caches, q8_0 takes 0.71 to 0.86, two

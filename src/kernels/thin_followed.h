@@ -1,4 +1,4 @@
-/* thin_product of one row and long rows of floats, or of two where vectors are narrow.  Contract in src/kernels.h.
+/* thin_product of one row and long rows of floats, or of two where vectors are narrow.  Contract in src/contracts/thin.h.
  *
  * Prefetchers follow some rows that are read side by side; by windows and fetches only a few lines are on their way at a time. */
 #ifndef HEED_KERNELS_THIN_FOLLOWED_H

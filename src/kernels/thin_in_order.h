@@ -1,4 +1,4 @@
-/* thin_product of few rows of floats or 16 bits that lie in order (in_order.h).  Contract in src/kernels.h. */
+/* thin_product of few rows of floats or 16 bits that lie in order (in_order.h).  Contract in src/contracts/thin.h. */
 #ifndef HEED_KERNELS_THIN_IN_ORDER_H
 #define HEED_KERNELS_THIN_IN_ORDER_H
 

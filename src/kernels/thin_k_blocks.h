@@ -1,4 +1,5 @@
-/* thin_blocks of weights in ggml's K formats: a tile of few rows.  Contract in src/kernels.h; windows and rows in thin_blocks.h. */
+/* thin_blocks of weights in ggml's K formats: a tile of few rows.  Contract in src/contracts/thin.h; windows and rows in
+ * thin_blocks.h. */
 #ifndef HEED_KERNELS_THIN_K_BLOCKS_H
 #define HEED_KERNELS_THIN_K_BLOCKS_H
 

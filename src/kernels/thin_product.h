@@ -1,4 +1,4 @@
-/* thin_product: few rows times a long matrix that is read once, from memory.  Contract in src/kernels.h.
+/* thin_product: few rows times a long matrix that is read once, from memory.  Contract in src/contracts/thin.h.
  *
  * By windows (thin_window.h); only one row, or two where vectors are narrow, leave it to prefetchers, which do follow these
  * (thin_panel.h, thin_followed.h), and few rows what lies in order (thin_in_order.h).  Elements of 16 or 8 bits become floats in

@@ -1,4 +1,5 @@
-/* thin_product_transposed: few rows times a transposed matrix, whose rows are read once, from memory.  Contract in src/kernels.h.
+/* thin_product_transposed: few rows times a transposed matrix, whose rows are read once, from memory.  Contract in
+ * src/contracts/thin.h.
  *
  * Square by square (thin_squares.h), or, where rows are more than these have registers for, and where squares are not whole, some
  * rows of b are copied, transposed, and the copy is multiplied as thin_product multiplies. */

@@ -1,4 +1,5 @@
-/* value_rows: the weights of one chunk times its values, tile by tile, merged into the running output.  Contract in src/kernels.h.
+/* value_rows: the weights of one chunk times its values, tile by tile, merged into the running output.  Contract in
+ * src/contracts/attention.h.
  */
 #ifndef HEED_KERNELS_VALUE_ROWS_H
 #define HEED_KERNELS_VALUE_ROWS_H
