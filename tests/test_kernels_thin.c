@@ -74,6 +74,7 @@ static void compute_product(const struct heed_kernels *table, const struct thin_
                                               .crowded = rng_range(rng, 0, 1),
                                               .exact = t->exact,
                                               .in_order = t->of_cache || rng_range(rng, 0, 1),
+                                              .paced = rng_range(rng, 0, 1),
                                               .fetch_into = t->of_cache ? HEED_INTO_L2 : (enum heed_fetch_into)rng_range(rng, 0, 2),
                                               .next = t->has_next ? t->a : NULL,
                                               .next_step = rng_range(rng, 0, 1) * t->ldb * (int64_t)sizeof(float)};

@@ -122,6 +122,7 @@ static void check_thin_pairs(const struct heed_kernels *table, struct rng *rng) 
                                         .near = rng_range(rng, 0, 1),
                                         .crowded = rng_range(rng, 0, 1),
                                         .in_order = rng_range(rng, 0, 1),
+                                        .paced = rng_range(rng, 0, 1),
                                         .fetch_into = (enum heed_fetch_into)rng_range(rng, 0, 2),
                                         .next = rng_range(rng, 0, 1) ? t.b : NULL,
                                         .next_step = rng_range(rng, 0, 1) * 64};

@@ -240,6 +240,7 @@ static void check_thin(const struct heed_kernels *table, const struct type_test 
                                         .c = got,
                                         .ldc = ldc,
                                         .continues = rng_range(rng, 0, 1),
+                                        .paced = rng_range(rng, 0, 1),
                                         .far = rng_range(rng, 0, 1),
                                         .near = rng_range(rng, 0, 1),
                                         .crowded = rng_range(rng, 0, 1),

@@ -35,6 +35,7 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #include "kernels/fetch_pages.h"
 #include "kernels/types.h"
 #include "kernels/thin_step.h"
+#include "kernels/paced.h"
 #include "kernels/in_order.h"
 #include "thin_words.h"
 #include "thin_pairs.h"

@@ -19,7 +19,6 @@ enum {
     TALL_SUMS = 32 - NARROW_VECTORS - 2,
     LINES_AHEAD = 16384, /* bytes from where they are read to where they are fetched; twice, the second as far again */
     LINES_TURN = 2048,   /* bytes for which that is found out anew */
-    PACE_STEPS = 2,      /* multiplications, 3 cycles each, for a line */
     /* So few are paced where nothing is fetched, too, for prefetchers gain as well: decoding from floats in a linear cache takes
      * 0.85 and 0.87 of the time, of 3 rows 1.02. */
     PACED_ROWS = 2
@@ -76,18 +75,6 @@ INLINE void in_order_load(const struct in_order_kind kind, const int rows, const
     }
 }
 
-/* b, some time after it was known: for these bytes a chain of multiplications, so that a turn takes nearly as long as memory does.
- */
-INLINE const char *in_order_paced(const char *b, const int bytes) {
-    uintptr_t at = (uintptr_t)b, one = 1;
-    PIN(one);
-    UNROLL for (int step = 0; step < bytes * PACE_STEPS / LINE_BYTES; step++) {
-        at *= one;
-        PIN(at);
-    }
-    return (const char *)at;
-}
-
 /* Where the rows of a turn are, and what is fetched beside it: lines `far` ahead and as far again, or of each page one; behind
  * `end` what follows b.
  *
@@ -138,10 +125,10 @@ INLINE const char *in_order_turns(in_order_turn *turn, const struct in_order_kin
                 PIN(ahead);
                 PIN(further);
                 if (rows > PACED_ROWS && product->paced)
-                    b = in_order_paced(b, bytes);
+                    b = paced(b, bytes);
             }
             if (rows <= PACED_ROWS && product->paced)
-                b = in_order_paced(b, bytes);
+                b = paced(b, bytes);
             turn(rows, vectors, false, acc, a, b, c);
             tile_rows_advance(rows, a, kind.turn_floats);
             tile_rows_pin(rows, a);

@@ -20,6 +20,7 @@
 #include "kernels/pairs.h"
 #include "kernels/tile.h"
 #include "kernels/fetch_pages.h"
+#include "kernels/paced.h"
 #include "kernels/block_words.h"
 #include "kernels/block_columns.h"
 #include "kernels/k_words.h"

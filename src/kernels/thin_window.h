@@ -44,7 +44,8 @@ struct thin_window {
     int64_t ldb;
     float *c;
     int64_t ldc;
-    bool pairs, continues;   /* continues: sums begin with c; else at 0 */
+    bool pairs, continues; /* continues: sums begin with c; else at 0 */
+    bool paced;
     bool into_l2;            /* what is fetched, all of it */
     struct thin_ahead ahead; /* the next window */
     uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has; 0: it is not fetched */
@@ -239,6 +240,7 @@ INLINE struct thin_window thin_window_at(const struct heed_thin_product *product
         .ldc = product->ldc,
         .pairs = product->pairs,
         .continues = product->continues || row > 0,
+        .paced = product->paced,
         .into_l2 = product->fetch_into == HEED_INTO_L2,
     };
     window.ahead = thin_ahead_at(product, row + min_i64(left, rows));
