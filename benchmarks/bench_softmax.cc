@@ -1,4 +1,4 @@
-/* Row softmax: a block of attention scores in cache, one out of it, and a vocabulary's worth of logits.
+/* Row softmax: a block of attention scores in cache, one out of it, and a vocabulary's worth of logits, of one token and of 512.
  *
  * A softmax reads and writes every element once: 8 bytes of it count.  The limit is the rate of copies within a working set as
  * large as input and output together; in cache, where copies are fast, 1 is out of reach, for the exponential is what counts. */
@@ -14,7 +14,7 @@ namespace {
 struct Shape {
     int64_t rows, columns;
 };
-const Shape all_shapes[] = {{512, 512}, {4096, 4096}, {1, 32000}};
+const Shape all_shapes[] = {{512, 512}, {4096, 4096}, {1, 32000}, {512, 32000}};
 const Shape scalar_shapes[] = {{512, 512}, {1, 32000}};
 const Shape brief_shapes[] = {{64, 500}, {1, 3000}};
 

@@ -110,6 +110,7 @@ struct attention_plan {
     int64_t least_rows, most_rows;      /* of a key/value head, of sequences that are the plan's */
     enum heed_fetch_into fetch_into;    /* of keys and values */
     bool leaves_l2;                     /* keys and values are more than L2 holds; false also where that does not matter */
+    bool tries_pace;                    /* of lines of memory (pace.h) */
     bool in_order;                      /* a chunk's keys lie in one piece of a cache, and so do its values */
     bool values_in_order;               /* the same, or in rows without gaps */
     bool pack_keys, pack_values;

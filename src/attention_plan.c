@@ -89,6 +89,7 @@ static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
     plan->pack_keys = !plan->is_thin && !plan->i8_keys;
     plan->in_order = request->cache && request->cache->page_tokens >= HEED_CHUNK;
     plan->values_in_order = request->cache ? plan->in_order : request->value.token_stride == request->value_dim;
+    plan->tries_pace = plan->is_thin && !(plan->i8_keys && plan->i8_values) && exceed_l2(plan);
     plan->leaves_l2 = plan->is_thin && plan->fetch_into == HEED_INTO_L2 && exceed_l2(plan);
     if (request->cache) {
         heed_kv_layout(request->cache, &plan->cache);

@@ -16,7 +16,7 @@ const int64_t brief_block_shapes[][3] = {{1, 1024, 1024}};
 const Blocks all_blocks[] = {{HEED_Q8_0, "q8_0", 32, 34},     {HEED_Q4_0, "q4_0", 32, 18},   {HEED_Q5_0, "q5_0", 32, 22},
                              {HEED_Q4_K, "q4_K", 256, 144},   {HEED_Q5_K, "q5_K", 256, 176}, {HEED_Q6_K, "q6_K", 256, 210},
                              {HEED_IQ4_NL, "iq4_nl", 32, 18}, {HEED_MXFP4, "mxfp4", 32, 17}};
-const int64_t softmax_shapes[][2] = {{512, 512}, {4096, 4096}, {1, 32000}};
+const int64_t softmax_shapes[][2] = {{512, 512}, {4096, 4096}, {1, 32000}, {512, 32000}};
 const int64_t brief_softmax_shapes[][2] = {{512, 512}};
 const int64_t heads_of_layers[][2] = {{12, 64}, {8, 128}}; /* heads, head_dim */
 const int64_t lengths[] = {128, 512, 2048, 4096}, brief_lengths[] = {128};
