@@ -5,17 +5,18 @@
  * memory, exponentials for one another.  There elements are loaded before their line is stored: loads that come after a store
  * past the caches to an address with the same 12 lower bits wait for it (Zen 4).
  *
- * The buffer of rows that the stack has no room for is the last row of the output, whose own exponentials are the last: stored
- * where their results will be, and read once more from there, 512 rows of 32000 take 2.4 times as long, 128 of 128256 1.5 times. */
+ * Where the stack has no room for a row's exponentials, they wait where its results will be.  Past the caches they must not: the
+ * buffer is the last row of the output then, whose own exponentials are the last. */
 #ifndef HEED_KERNELS_SOFTMAX_ROWS_H
 #define HEED_KERNELS_SOFTMAX_ROWS_H
 
 enum {
     SOFTMAX_STEP = EXP_ABREAST * VF_LANES,
     SOFTMAX_TURN = EXP_TIMES * HEED_SUM_LANES,
-    /* Floats before they are read are fetched into L2, and once more into L1, beside stores past the caches, which wait for nothing
-     * but hold up what does.  By one fetch into L1 1024 floats ahead, 4096 x 4096 take 1.3 of the time, by one into L2 1.1; from
-     * 3072 to 8192 floats ahead all are as quick (Zen 4). */
+    /* So many floats before they are read they are fetched into L2, and once more into L1, and what will be written first into L2.
+     * Past the caches, by one fetch into L1 1024 floats ahead, 4096 x 4096 take 1.3 of the time, by one into L2 1.1; from 3072 to
+     * 8192 floats ahead all are as quick.  Without any, 4096 x 4096 and 512 x 32000 in place take 2.4 and 1.2 times as long, 1024 x
+     * 4096 elsewhere 1.5 times, and what is in the caches 1.0 to 1.1 (Zen 4). */
     SOFTMAX_AHEAD = 4096,
     SOFTMAX_NEAR = 1024
 };
@@ -125,9 +126,11 @@ INLINE void softmax_piece(const float *x, int64_t n, struct softmax_scale scale,
     UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
 }
 
-/* Results of the row before: by what its exponentials of a chunk are multiplied, and the last ones of the chunk's last turn, some
- * of which are the next chunk's where lines of y are not those of p. */
+/* Results of the row before: its exponentials, where they go, by what those of a chunk are multiplied, and the last ones of the
+ * chunk's last turn, some of which are the next chunk's where lines of y are not those of p. */
 struct softmax_before {
+    const float *p;
+    float *y;
     vf factor;
     int64_t head, end;
     float last[2][HEED_SUM_LANES] __attribute__((aligned(64)));
@@ -135,6 +138,8 @@ struct softmax_before {
 
 INLINE void softmax_before_begin(const struct softmax_row *row, int64_t begin, int64_t head, struct softmax_before *before) {
     const int64_t chunk = begin / row->chunk;
+    before->p = row->p;
+    before->y = row->y;
     before->factor = v_set1(row->factors[chunk]);
     before->head = head;
     before->end = (chunk + 1) * row->chunk;
@@ -146,29 +151,33 @@ INLINE void softmax_before_begin(const struct softmax_row *row, int64_t begin, i
     }
 }
 
-/* Exponentials of x[i...end) turn by turn, each beside as many results of the row before; where that ends.  Behind x lie
- * `left` floats that will be read. */
+/* Exponentials of x[i...end) turn by turn, each beside as many results of the row before; where that ends.  Behind x lie `left`
+ * floats that will be read. */
 INLINE int64_t softmax_beside(const bool stream, const float *x, int64_t i, int64_t end, int64_t left, struct softmax_scale scale,
-                              const struct softmax_before *before, float *p, float *y, vf sum[SUM_VECTORS]) {
+                              const struct softmax_before *before, float *p, vf sum[SUM_VECTORS]) {
     enum { LAST = SOFTMAX_TURN - HEED_SUM_LANES };
-    const int64_t head = stream ? before->head : 0, ahead = min_i64(SOFTMAX_AHEAD, left), near = min_i64(SOFTMAX_NEAR, left);
+    const int64_t head = stream ? before->head : 0;
+    const int64_t ahead = min_i64(SOFTMAX_AHEAD, left), near = min_i64(SOFTMAX_NEAR, left);
+    const uintptr_t written = (uintptr_t)(before->p == before->y ? p : before->y); /* first; by address, for it may end before */
     NO_UNROLL for (; i + SOFTMAX_TURN <= end; i += SOFTMAX_TURN) {
         const float *last = before->last[i + SOFTMAX_TURN == before->end];
-        for (int v = 0; stream && v < SOFTMAX_TURN; v += HEED_LINE) {
+        UNROLL for (int v = 0; v < SOFTMAX_TURN; v += HEED_LINE) {
             __builtin_prefetch(x + i + ahead + v, 0, 2);
             __builtin_prefetch(x + i + near + v, 0, 3);
+            if (!stream)
+                __builtin_prefetch((const void *)(written + (uintptr_t)(i + SOFTMAX_AHEAD + v) * sizeof *p), 1, 2);
         }
         UNROLL for (int v = 0; v < SOFTMAX_TURN; v += SOFTMAX_STEP) {
             vf e[EXP_ABREAST], result[EXP_ABREAST];
             UNROLL for (int j = 0, at = v; j < EXP_ABREAST; j++, at += VF_LANES) result[j] =
-                v_mul(v_load(p + i + head + at), stream && at >= LAST ? v_load(last + at - LAST) : before->factor);
+                v_mul(v_load(before->p + i + head + at), stream && at >= LAST ? v_load(last + at - LAST) : before->factor);
             softmax_step(x + i, v, scale, e, sum);
             UNROLL for (int j = 0, at = v; j < EXP_ABREAST; j++, at += VF_LANES) {
                 v_store(p + i + at, e[j]);
                 if (stream)
-                    v_stream(y + i + head + at, result[j]);
+                    v_stream(before->y + i + head + at, result[j]);
                 else
-                    v_store(y + i + head + at, result[j]);
+                    v_store(before->y + i + head + at, result[j]);
             }
         }
     }
@@ -187,7 +196,7 @@ struct softmax_chunk {
 INLINE float softmax_chunk(const bool stream, const struct softmax_chunk *chunk, struct softmax_row *row, float *p) {
     const struct softmax_scale scale = softmax_scale_of(chunk->max, chunk->factor);
     const int64_t head = row->stored - chunk->begin;
-    const bool beside = row->p == p && row->chunk == chunk->size && head >= 0 && head < HEED_LINE;
+    const bool beside = row->chunk == chunk->size && head >= 0 && head < HEED_LINE;
     const int64_t turns_end = beside ? min_i64(chunk->end, row->n - head) : 0;
     struct softmax_before before = {.factor = v_zero()};
     if (turns_end > chunk->begin)
@@ -199,7 +208,7 @@ INLINE float softmax_chunk(const bool stream, const struct softmax_chunk *chunk,
         vf sum[SUM_VECTORS];
         sum16_zero(sum);
         if (i < beside_end) {
-            i = softmax_beside(stream, chunk->x, i, beside_end, chunk->left, scale, &before, p, row->y, sum);
+            i = softmax_beside(stream, chunk->x, i, beside_end, chunk->left, scale, &before, p, sum);
             row->stored = i + head;
         }
         if (i < end) {
