@@ -15,8 +15,8 @@ enum {
     SOFTMAX_TURN = EXP_TIMES * HEED_SUM_LANES,
     /* So many floats before they are read they are fetched into L2, and once more into L1, and what will be written first into L2.
      * Past the caches, by one fetch into L1 1024 floats ahead, 4096 x 4096 take 1.3 of the time, by one into L2 1.1; from 3072 to
-     * 8192 floats ahead all are as quick.  Without any, 4096 x 4096 and 512 x 32000 in place take 2.4 and 1.2 times as long, 1024 x
-     * 4096 elsewhere 1.5 times, and what is in the caches 1.0 to 1.1 (Zen 4). */
+     * 8192 floats ahead all are as quick.  Without any, 4096 x 4096 and 512 x 32000 in place take 2.5 and 2.3 times as long, 1024 x
+     * 4096 and 128 x 32000 elsewhere 1.4 and 1.9 times, and what is in the caches 1.1 times (Zen 4). */
     SOFTMAX_AHEAD = 4096,
     SOFTMAX_NEAR = 1024
 };
@@ -71,12 +71,18 @@ INLINE void softmax_step(const float *x, int v, struct softmax_scale scale, vf p
     }
 }
 
-INLINE void softmax_exps(const float *x, int64_t n, struct softmax_scale scale, float *p, vf sum[SUM_VECTORS]) {
+/* near: floats from where they are read to where they are fetched into L1, or 0; one row of 32000 takes 0.88 of the time so, short
+ * rows more (Zen 4). */
+INLINE void softmax_exps(const float *x, int64_t n, int64_t near, struct softmax_scale scale, float *p, vf sum[SUM_VECTORS]) {
     int64_t i = 0;
-    NO_UNROLL for (; i + SOFTMAX_TURN <= n; i += SOFTMAX_TURN) UNROLL for (int v = 0; v < SOFTMAX_TURN; v += SOFTMAX_STEP) {
-        vf e[EXP_ABREAST];
-        softmax_step(x + i, v, scale, e, sum);
-        UNROLL for (int j = 0; j < EXP_ABREAST; j++) v_store(p + i + v + j * VF_LANES, e[j]);
+    NO_UNROLL for (; i + SOFTMAX_TURN <= n; i += SOFTMAX_TURN) {
+        if (near > 0)
+            UNROLL for (int v = 0; v < SOFTMAX_TURN; v += HEED_LINE) __builtin_prefetch(x + i + near + v, 0, 3);
+        UNROLL for (int v = 0; v < SOFTMAX_TURN; v += SOFTMAX_STEP) {
+            vf e[EXP_ABREAST];
+            softmax_step(x + i, v, scale, e, sum);
+            UNROLL for (int j = 0; j < EXP_ABREAST; j++) v_store(p + i + v + j * VF_LANES, e[j]);
+        }
     }
     NO_UNROLL for (; i < n; i += HEED_SUM_LANES) UNROLL for (int v = 0; v < HEED_SUM_LANES; v += VF_LANES) {
         const int64_t left = n - i - v;
@@ -122,7 +128,7 @@ NOINLINE void softmax_store(struct softmax_row *row, int64_t end, bool stream) {
 INLINE void softmax_piece(const float *x, int64_t n, struct softmax_scale scale, float *p, vf total[SUM_VECTORS]) {
     vf sum[SUM_VECTORS];
     sum16_zero(sum);
-    softmax_exps(x, n, scale, p, sum);
+    softmax_exps(x, n, 0, scale, p, sum);
     UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
 }
 
@@ -213,7 +219,7 @@ INLINE float softmax_chunk(const bool stream, const struct softmax_chunk *chunk,
         }
         if (i < end) {
             softmax_store(row, end, stream);
-            softmax_exps(chunk->x + i, end - i, scale, p + i, sum);
+            softmax_exps(chunk->x + i, end - i, min_i64(SOFTMAX_NEAR, chunk->left), scale, p + i, sum);
             i = end;
         }
         UNROLL for (int v = 0; v < SUM_VECTORS; v++) total[v] = v_add(total[v], sum[v]);
@@ -322,9 +328,10 @@ static void softmax_rows_short(const struct heed_softmax_rows *rows) {
     }
 }
 
-/* Short rows would wait for the sum of the one before (128 x 64 takes twice as long so, Zen 4). */
+/* Short rows would wait for the sum of the one before: 128 x 64 takes twice as long so, 512 x 512 1.1; 512 x 1024 as long, and 0.8
+ * of the time in place from memory (Zen 4). */
 static void softmax_rows(const struct heed_softmax_rows *rows) {
-    if (rows->stream || rows->columns > HEED_SOFTMAX_CHUNK)
+    if (rows->stream || rows->columns >= HEED_SOFTMAX_CHUNK)
         softmax_rows_beside(rows);
     else
         softmax_rows_short(rows);
