@@ -56,7 +56,7 @@ KERNELS = {
     "thin_words": (r"thin_words_\d+x\d", Instruction.is_fma),
     "in_order": (r"in_order_\dx\d", Instruction.is_fma),
     "exp_rows": ("exp_row_floats", Instruction.is_fma),
-    "softmax_rows": ("softmax_rows", Instruction.is_fma),
+    "softmax_rows": ("softmax_rows_short", Instruction.is_fma),
     "softmax_beside": ("softmax_chunk_streamed", Instruction.is_fma),
     "pack_transposed": ("pack_transposed_f32", Instruction.is_shuffle),
     **DOTS,

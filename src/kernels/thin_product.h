@@ -63,7 +63,7 @@ INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const i
             wait = window->turns - 1;
         }
         ahead.data += (uintptr_t)(steps * ahead.step);
-        if (window->paced)
+        if (kind == THIN_ROWS_OF_B && window->paced) /* words are weights, which never are */
             b.at[0] = paced(b.at[0], steps * vectors * VF_LANES * (int)type_bytes(type));
         thin_turn(type, kind, steps, rows, vectors, acc, &a, &b);
         PIN(k); /* gcc 12 else counts on the stack */
