@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "attention.h"
-#include "attention_memory.h"
 #include "cache_sizes.h"
 #include "internal.h"
 

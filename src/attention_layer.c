@@ -260,8 +260,8 @@ static enum heed_status check_output_apart(const struct steps *steps) {
     struct heed_region output = heed_rows_output("output", &out->output, out->rows, out->weights.outputs);
     struct heed_region cache[HEED_KV_REGIONS],
         inputs[] = {
-            heed_rope_region("rope.cos", tables, tables->cos, tables->pairs != 0),
-            heed_rope_region("rope.sin", tables, tables->sin, tables->pairs != 0),
+            heed_rope_region(heed_rope_fields.cos, tables, tables->cos, tables->pairs != 0),
+            heed_rope_region(heed_rope_fields.sin, tables, tables->sin, tables->pairs != 0),
             heed_sequences_region("positions", steps->positions, attention->batch),
             heed_rows_optional("head_norm.query_gain", steps->query_norm.gain, 1, attention->head_dim, 0),
             heed_rows_optional("head_norm.key_gain", steps->key_norm.gain, 1, attention->head_dim, 0),
@@ -299,8 +299,8 @@ static int64_t check_steps(const struct steps *steps, const struct heed_exec *ex
     if ((steps->query_norm.gain && heed_norm_check(&steps->query_norm)) ||
         (steps->key_norm.gain && heed_norm_check(&steps->key_norm)))
         return heed_fail_in("head_norm"), -1;
-    if (steps->rope.tables.pairs != 0 && heed_rope_check(&steps->rope))
-        return heed_fail_in("rope"), -1;
+    if (steps->rope.tables.pairs != 0 && heed_rope_check(&steps->rope, &heed_rope_fields))
+        return -1;
     if (steps->append.cache && heed_kv_append_check(&steps->append))
         return heed_fail_in("append"), -1;
     if (steps->append.cache && check_key_tokens(&steps->attention, steps->append.positions))

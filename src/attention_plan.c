@@ -1,9 +1,6 @@
-/* The plan of an attention call: how rows are cut into tasks, how many workers, how much workspace.  None of it can change a bit.
- * The memory of a plan that is to be used again depends on sizes alone, not on the lengths within them, so that it serves all calls
- * of a growing sequence. */
-
-#include <math.h>
-
+/* The plan of an attention call: by which kernels, what is packed, how rows are cut into tasks (attention_cut.c), how many workers,
+ * how much workspace (attention_layout.c).  None of it can change a bit.  The memory of a plan that is to be used again depends on
+ * sizes alone, not on the lengths within them, so that it serves all calls of a growing sequence. */
 #include "arithmetic.h"
 #include "attention.h"
 #include "attention_memory.h"
@@ -84,25 +81,34 @@ static int64_t most_thin_rows(const struct attention_plan *plan) {
     return min_i64(thin_rows(plan), request->key_tokens / THIN_KEYS_PER_ROW);
 }
 
-static void plan_memory_access(struct attention_plan *plan, int64_t rows) {
+static void plan_memory_access(struct attention_plan *plan) {
     const struct heed_attention *request = plan->request;
-    plan->pack_keys = !plan->is_thin && !plan->i8_keys;
     plan->in_order = request->cache && request->cache->page_tokens >= HEED_CHUNK;
     plan->values_in_order = request->cache ? plan->in_order : request->value.token_stride == request->value_dim;
     plan->tries_pace = plan->is_thin && !(plan->i8_keys && plan->i8_values) && exceed_l2(plan);
     plan->leaves_l2 = plan->is_thin && plan->fetch_into == HEED_INTO_L2 && exceed_l2(plan);
-    if (request->cache) {
+    if (request->cache)
         heed_kv_layout(request->cache, &plan->cache);
-        if (plan->key_type == HEED_F32 && !plan->is_thin)
-            plan->pack_keys = plan->cache.width < plan->kernels->tile_columns && rows >= PACK_ROWS;
-    }
-    if (plan->is_thin || plan->value_type != HEED_F32)
-        plan->pack_values = !plan->is_thin && !plan->i8_values; /* thin products widen on their way, and pad rows */
-    else if (request->cache)
-        plan->pack_values = request->cache->page_tokens < HEED_PANEL && rows >= PACK_ROWS;
-    else
-        plan->pack_values = request->value_dim % plan->kernels->lanes != 0 ||
-                            (request->value.token_stride != request->value_dim && rows >= PACK_ROWS);
+}
+
+/* Thin products take keys and values as they are, and so do products of bytes; others may, of floats. */
+static bool packs_keys(const struct attention_plan *plan, int64_t rows) {
+    if (plan->is_thin || plan->i8_keys)
+        return false;
+    if (plan->pairs || plan->dots || plan->key_type != HEED_F32 || !plan->request->cache)
+        return true;
+    return plan->cache.width < plan->kernels->tile_columns && rows >= PACK_ROWS;
+}
+static bool packs_values(const struct attention_plan *plan, int64_t rows) {
+    const struct heed_attention *request = plan->request;
+    if (plan->is_thin || plan->i8_values)
+        return false;
+    if (plan->pairs || plan->dots || plan->value_type != HEED_F32)
+        return true;
+    if (request->cache)
+        return request->cache->page_tokens < HEED_PANEL && rows >= PACK_ROWS;
+    return request->value_dim % plan->kernels->lanes != 0 ||
+           (request->value.token_stride != request->value_dim && rows >= PACK_ROWS);
 }
 
 /* Columns of outputs come in whole panels then, as sums of tiles do. */
@@ -237,15 +243,15 @@ static void begin_plan(struct attention_plan *plan, const struct heed_attention 
 /* rows: the most of a head. */
 static void end_plan(struct attention_plan *plan, int64_t rows) {
     const struct heed_attention *request = plan->request;
-    plan_memory_access(plan, rows);
+    plan_memory_access(plan);
     plan->subrows = plan->is_thin ? (int)rows : choose_subrows();
     const struct heed_dots *dots = heed_kernels_dots(plan->kernels, request->compute);
     if (dots && !plan->is_thin)
         plan_dots(plan, dots);
     else if (dots)
         plan_thin_dots(plan, dots);
-    if ((plan->pairs && !plan->is_thin) || plan->dots)
-        plan->pack_keys = plan->pack_values = true;
+    plan->pack_keys = packs_keys(plan, rows);
+    plan->pack_values = packs_values(plan, rows);
     plan_scores(plan);
     heed_attention_cut(plan, rows);
     plan->keeps_states = plan->is_thin || plan->i8_values || (plan->dots && !plan->dots->finishes) || plan->splits > 1 ||

@@ -24,8 +24,6 @@ static enum heed_status check_rows(const struct heed_kv_append *request) {
     return HEED_OK;
 }
 
-static const struct heed_rope_names names = {"rope.pairs", "rope.positions", "rope.table_stride", "rope.cos", "rope.sin"};
-
 /* Rows of keys or values; those of packed sequences follow one another. */
 static struct heed_region region_of_rows(const char *name, const struct heed_kv_append *request, int64_t width,
                                          const struct heed_input *view) {
@@ -37,8 +35,8 @@ static enum heed_status check_memory(const struct heed_kv_append *request, const
     struct heed_region inputs[INPUTS] = {
         [KEY] = region_of_rows("key", request, request->cache->head_dim, &request->key),
         [VALUE] = region_of_rows("value", request, request->cache->value_dim, &request->value),
-        [COS] = heed_rope_region(names.cos, &request->rope, request->rope.cos, turns),
-        [SIN] = heed_rope_region(names.sin, &request->rope, request->rope.sin, turns),
+        [COS] = heed_rope_region(heed_rope_fields.cos, &request->rope, request->rope.cos, turns),
+        [SIN] = heed_rope_region(heed_rope_fields.sin, &request->rope, request->rope.sin, turns),
         [STARTS] = heed_sequences_region("starts", request->starts, request->batch + 1),
         [POSITIONS] = heed_sequences_region("positions", request->positions, request->batch),
     };
@@ -55,7 +53,7 @@ static enum heed_status check_memory(const struct heed_kv_append *request, const
 static enum heed_status check_sequence(const struct heed_kv_append *request, const struct heed_sequences *sequences, int64_t b) {
     const int64_t tokens = sequences_begin(sequences, b + 1) - sequences_begin(sequences, b),
                   from = sequences_position(sequences, b);
-    if (heed_rope_check_positions(&request->rope, &names, sequences, b))
+    if (heed_rope_check_positions(&request->rope, &heed_rope_fields, sequences, b))
         return HEED_INVALID_ARGUMENT;
     const int64_t written = min_i64(tokens, kv_capacity(request->cache));
     return heed_kv_pages_check(request->cache, b, from + tokens - written, from + tokens);
@@ -79,7 +77,7 @@ enum heed_status heed_kv_append_check(const struct heed_kv_append *request) {
     if (!request)
         return heed_fail(HEED_INVALID_ARGUMENT, "append is NULL");
     if (check_sizes(request) || heed_kv_cache_check(request->cache, request->batch, cache) || check_rows(request) ||
-        heed_rope_tables_check(&request->rope, &names, request->cache->head_dim) || check_memory(request, cache))
+        heed_rope_tables_check(&request->rope, &heed_rope_fields, request->cache->head_dim) || check_memory(request, cache))
         return HEED_INVALID_ARGUMENT;
     if (heed_check_starts("starts", request->starts, request->batch, request->tokens))
         return HEED_INVALID_ARGUMENT;

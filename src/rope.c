@@ -8,7 +8,9 @@
 
 enum { OUTPUT, INPUT, COS, SIN, STARTS, POSITIONS, REGIONS };
 
-static const struct heed_rope_names names = {"tables.pairs", "tables.positions", "tables.table_stride", "tables.cos", "tables.sin"};
+static const struct heed_rope_names own_names = {"tables.pairs", "tables.positions", "tables.table_stride", "tables.cos",
+                                                 "tables.sin"};
+const struct heed_rope_names heed_rope_fields = {"rope.pairs", "rope.positions", "rope.table_stride", "rope.cos", "rope.sin"};
 
 struct rope_run {
     const struct heed_rope *request;
@@ -35,14 +37,14 @@ static bool is_empty(const struct heed_rope *request) {
     return request->batch == 0 || request->num_heads == 0 || request->tokens == 0 || request->head_dim == 0;
 }
 
-static enum heed_status check_memory(const struct heed_rope *request) {
+static enum heed_status check_memory(const struct heed_rope *request, const struct heed_rope_names *names) {
     const struct heed_input written = view_of_output(&request->output);
     const bool turns = !is_empty(request);
     struct heed_region regions[REGIONS] = {
         [OUTPUT] = region_of("output", request, &written),
         [INPUT] = region_of("input", request, &request->input),
-        [COS] = heed_rope_region(names.cos, &request->tables, request->tables.cos, turns),
-        [SIN] = heed_rope_region(names.sin, &request->tables, request->tables.sin, turns),
+        [COS] = heed_rope_region(names->cos, &request->tables, request->tables.cos, turns),
+        [SIN] = heed_rope_region(names->sin, &request->tables, request->tables.sin, turns),
         [STARTS] = heed_sequences_region("starts", request->starts, request->batch + 1),
         [POSITIONS] = heed_sequences_region("positions", request->positions, request->batch),
     };
@@ -70,16 +72,16 @@ static enum heed_status check_sizes(const struct heed_rope *request) {
     return HEED_OK;
 }
 
-enum heed_status heed_rope_check(const struct heed_rope *request) {
+enum heed_status heed_rope_check(const struct heed_rope *request, const struct heed_rope_names *names) {
     if (!request)
         return heed_fail(HEED_INVALID_ARGUMENT, "rope is NULL");
-    if (check_sizes(request) || heed_rope_tables_check(&request->tables, &names, request->head_dim) || check_memory(request))
+    if (check_sizes(request) || heed_rope_tables_check(&request->tables, names, request->head_dim) || check_memory(request, names))
         return HEED_INVALID_ARGUMENT;
     const struct heed_sequences sequences = sequences_in(request);
     if (heed_check_starts("starts", request->starts, request->batch, request->tokens))
         return HEED_INVALID_ARGUMENT;
     for (int64_t b = 0; !is_empty(request) && b < sequences_unlike(&sequences); b++)
-        if (heed_rope_check_positions(&request->tables, &names, &sequences, b))
+        if (heed_rope_check_positions(&request->tables, names, &sequences, b))
             return HEED_INVALID_ARGUMENT;
     return HEED_OK;
 }
@@ -146,7 +148,7 @@ static void run_row(const void *context, const struct heed_kernels *kernels, int
 }
 
 HEED_API enum heed_status heed_rope(const struct heed_rope *rope, const struct heed_exec *exec) {
-    if (heed_rope_check(rope))
+    if (heed_rope_check(rope, &own_names))
         return HEED_INVALID_ARGUMENT;
     const struct heed_sequences sequences = sequences_in(rope);
     const int64_t first = sequences_begin(&sequences, 0), tokens = sequences_begin(&sequences, rope->batch) - first;

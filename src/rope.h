@@ -13,7 +13,10 @@ struct heed_rope_names {
 
 enum { HEED_ROPE_PIECE = 64 /* pairs that are turned at once */ };
 
-enum heed_status heed_rope_check(const struct heed_rope *request);
+/* Of a request that has them as `rope`. */
+extern const struct heed_rope_names heed_rope_fields;
+
+enum heed_status heed_rope_check(const struct heed_rope *request, const struct heed_rope_names *names);
 /* Sizes alone. */
 enum heed_status heed_rope_tables_check(const struct heed_rope_tables *tables, const struct heed_rope_names *names,
                                         int64_t head_dim);

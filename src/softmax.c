@@ -4,10 +4,11 @@
 
 #include "arithmetic.h"
 #include "cache_sizes.h"
+#include "cpu.h"
 #include "error.h"
 #include "rows.h"
 
-enum { STREAMED_PART = 8 /* of L3 */, STREAMED_LEAST = 32 << 20 /* bytes, or half of L3 */ };
+enum { STREAMED_PART = 8 /* of L3 */, STREAMED_LEAST = 32 << 20 /* bytes, or all of L3 */ };
 
 /* Lengths are read while outputs are written, so they may not overlap; as floats, for they are memory like any other. */
 static enum heed_status check_lengths(const struct heed_softmax *request, const struct heed_region *output) {
@@ -46,14 +47,15 @@ static enum heed_status check(const struct heed_softmax *request) {
 }
 
 /* Stores past the caches spare the reading of lines that are written as a whole.  They pay for what would not stay in the caches,
- * of which one call has but a part if they are large, and its input as much as its output: with 32 MB of L3 (Zen 4) outputs of 8,
- * 16, 32 and 64 MB take 1.0, 0.8, 0.7 and 0.65 of the time so. */
+ * of which one call has but a part if they are large, and its input as much as its output: with 32 MB of L3 outputs of 8, 16, 32
+ * and 64 MB take 1.0, 0.8, 0.7 and 0.65 of the time so on Zen 4.  On Zen 5 those of 8 to 32 MB took 1.15 to 1.7 times as long,
+ * before lines were fetched ahead; others have not been timed. */
 static bool streams(const struct heed_softmax *request) {
     const int64_t bytes = request->rows * request->columns * (int64_t)sizeof(float); /* the output is checked: it has as many */
     if (request->output == request->input)
         return false;
-    const int64_t cache = heed_cache_shared();
-    return bytes > max_i64(cache / STREAMED_PART, min_i64(cache / 2, STREAMED_LEAST));
+    const int64_t cache = heed_cache_shared(), least = heed_cpu_traits() & HEED_TRAIT_FETCHES_INTO_L2 ? cache / 2 : cache;
+    return bytes > max_i64(cache / STREAMED_PART, min_i64(least, STREAMED_LEAST));
 }
 
 static void run_rows(const void *context, const struct heed_kernels *kernels, int64_t row, int64_t rows) {

@@ -178,7 +178,7 @@ START_TEST(test_api_attention_layer_refuses) {
             "NULL");
     REFUSED(attention_layer, (r.attention.query_starts = numbers.key_starts, r.attention.query_tokens = 6),
             "attention: query_starts go", "5");
-    REFUSED(attention_layer, r.rope.pairs = 3, "rope: tables.pairs", "3");
+    REFUSED(attention_layer, r.rope.pairs = 3, "rope.pairs", "3");
     REFUSED(attention_layer, (r.head_norm.query_gain = memory + 400, r.head_norm.epsilon = -1), "head_norm: epsilon", "-1");
     REFUSED(attention_layer, r.head_norm.key_gain = misaligned(memory), "head_norm: gain", "align");
     REFUSED(attention_layer, r.head_norm.key_gain = memory + 222, "output", "head_norm.key_gain");

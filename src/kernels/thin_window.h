@@ -44,8 +44,8 @@ struct thin_window {
     int64_t ldb;
     float *c;
     int64_t ldc;
-    bool pairs, continues; /* continues: sums begin with c; else at 0 */
-    bool paced;
+    bool pairs, continues;   /* continues: sums begin with c; else at 0 */
+    bool paced;              /* lines are multiplied no faster than memory gives them */
     bool into_l2;            /* what is fetched, all of it */
     struct thin_ahead ahead; /* the next window */
     uintptr_t further;       /* bytes from there to the one after it, which has gaps if that has; 0: it is not fetched */
