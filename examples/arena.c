@@ -1,6 +1,6 @@
 /* An engine that allocates nothing once it runs: each call is asked beforehand how much memory it needs, and one arena, as large as
  * the most of that, serves them all.  A sequence grows in a cache, token by token, by a plan that was made once, for its most
- * tokens. The same calls, with memory that heed allocates, have the same bits. */
+ * tokens.  The same calls, with memory that heed allocates, have the same bits. */
 #include <heed.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -18,7 +18,8 @@ struct heed_target {
 };
 
 /* y[i] = softmax(factor * x[i]), 0 beyond lengths[i] of its columns, if there are lengths; y may be x, with the same stride.
- * stream: past the caches, but for the last row. */
+ * stream: past the caches.  Of rows longer than HEED_ROW_OF_STACK not the last one, which holds exponentials of the others before,
+ * unless y is x. */
 struct heed_softmax_rows {
     const float *x;
     int64_t ldx, rows, columns;

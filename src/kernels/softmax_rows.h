@@ -5,8 +5,8 @@
  * memory, exponentials for one another.  There elements are loaded before their line is stored: loads that come after a store
  * past the caches to an address with the same 12 lower bits wait for it (Zen 4).
  *
- * Where the stack has no room for a row's exponentials, they wait where its results will be.  Past the caches they must not: the
- * buffer is the last row of the output then, whose own exponentials are the last. */
+ * Where the stack has no room for a row's exponentials, they wait where its results will be; if these go past the caches, in the
+ * last row of the output, whose own exponentials are the last. */
 #ifndef HEED_KERNELS_SOFTMAX_ROWS_H
 #define HEED_KERNELS_SOFTMAX_ROWS_H
 
