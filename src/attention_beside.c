@@ -62,7 +62,7 @@ bool heed_blocks_attend_beside(struct attention_block *blocks, int count, float 
     int64_t bytes = 0;
     for (int i = 0; i < count; i++)
         bytes += heed_block_load_thin(&blocks[i], index);
-    const struct heed_pace pace = heed_pace_begin();
+    const struct heed_pace pace = heed_pace_begin(HEED_PACE_KEYS);
     if (heed_block_cancelled(blocks))
         return false;
     blocks->paced = pace.paced;

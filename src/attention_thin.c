@@ -252,7 +252,7 @@ bool heed_block_attend_thin(struct attention_block *block, float *shared, int64_
         block->chunk = &block->chunks[i];
         bytes += heed_block_load_thin(block, first + i);
     }
-    const struct heed_pace pace = block->plan->tries_pace ? heed_pace_begin() : (struct heed_pace){.paced = false};
+    const struct heed_pace pace = block->plan->tries_pace ? heed_pace_begin(HEED_PACE_KEYS) : (struct heed_pace){.paced = false};
     block->paced = pace.paced;
     if (!score_chunks(block, count))
         return false;

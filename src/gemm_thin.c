@@ -9,6 +9,7 @@
 #include "cpu.h"
 #include "gemm_plan.h"
 #include "internal.h"
+#include "pace.h"
 #include "schedule.h"
 #include "types.h"
 
@@ -19,6 +20,7 @@ enum {
     FAR_WORD_ROWS = 26,    /* times words */
     PASS_ROWS = 8,         /* the most that squares of what is not far have registers for */
     PLAIN_FAR = 4,         /* L2 caches */
+    PACED_ROWS = 2,        /* see multiply_at_pace */
     PIECE = 1024,          /* elements of a row of b as it is */
     PIECE_TALL = 256       /* of floats, for a tall tile */
 };
@@ -63,15 +65,15 @@ static int64_t words_at_most(const struct heed_gemm *request, const struct heed_
 
 /* Of rows of b as they are, on Zen 4, from anywhere: 13 and 16 rows times floats take 0.83 to 0.98 of the time that tiles take, 24
  * and 32 rows 0.95 to 1.2, 13 to 64 rows times bytes 0.87 to 0.98, times bf16 0.98 to 1.15; AVX2 0.83 to 1.6.
- * Squares of 16 bits along k have registers for few rows; a second pass finds its panel in L2.  13 to 16 rows times bf16 take 0.87
- * to 0.95 of the time that tiles take, times f16 0.83 to 0.88, 768 x 768 0.94 to 1.04; 20 and 24 rows 0.95 to 1.13, floats 0.91
- * to 1.25, AVX2 1.2 to 1.4.  9 to 12 rows take 0.77 to 0.99 of what a transposed copy takes where b is not far. */
+ * Squares along k have registers for few rows; a second pass finds its panel in L2.  13 to 16 rows times floats take 0.80 to 0.91
+ * of the time that tiles take, times bf16 0.87 to 0.95, times f16 0.83 to 0.88, 768 x 768 0.85 to 1.04; 20 and 24 rows 0.95 to
+ * 1.13, AVX2 1.2 to 1.4.  9 to 12 rows take 0.77 to 0.99 of what a transposed copy takes where b is not far. */
 static int64_t unpacked_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     const enum heed_type type = request->b_type;
     if (kernels->tile_columns < HEED_PANEL || !has_trait(HEED_TRAIT_FETCHES_INTO_L2) || request->compute != HEED_COMPUTE_F32)
         return HEED_GEMM_FEW_ROWS;
     if (request->transpose_b)
-        return type == HEED_BF16 || type == HEED_F16 ? FAR_ROWS : HEED_GEMM_FEW_ROWS;
+        return type == HEED_I8 || type_has_blocks(type) ? HEED_GEMM_FEW_ROWS : FAR_ROWS;
     return type == HEED_F32 ? FAR_ROWS : type == HEED_I8 ? FAR_ROWS_WIDENED : HEED_GEMM_FEW_ROWS;
 }
 
@@ -156,6 +158,18 @@ static void multiply_along_k(const struct heed_kernels *kernels, const struct he
     }
 }
 
+/* Squares of floats along k may be paced: one row takes 0.87 to 0.90 of the time from memory, two rows 0.85 to 1.0, and as long
+ * as before, but for what is tried, from L3, 1.0 to 1.04 (AVX-512, Zen 4). */
+static bool tries_pace(const struct heed_gemm *request) {
+    return request->transpose_b && request->b_type == HEED_F32 && request->m <= PACED_ROWS && is_far(request);
+}
+static void multiply_at_pace(const struct heed_kernels *kernels, struct heed_thin_product *product) {
+    const struct heed_pace pace = heed_pace_begin(HEED_PACE_WEIGHTS);
+    product->paced = pace.paced;
+    kernels->thin_product_transposed(product);
+    heed_pace_end(&pace, product->columns * product->k * (int64_t)sizeof(float));
+}
+
 /* Where more than one are quicker, more rows are few. */
 static int passes_for(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     const int in_one = is_far(request) ? HEED_GEMM_FEW_ROWS : PASS_ROWS;
@@ -204,6 +218,8 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
     product.next_step = type_span(request->b_type, request->ldb);
     if (request->transpose_b && heed_gemm_takes_words(request, kernels))
         kernels->pairs->thin_product_transposed(&product);
+    else if (tries_pace(request))
+        multiply_at_pace(kernels, &product);
     else if (request->transpose_b)
         multiply_along_k(kernels, &product, passes_for(request, kernels));
     else

@@ -6,8 +6,9 @@
  * 0.91, from rows 0.94.  But from L3 it takes 1.15 to 1.6 of it, and no size tells where keys and values lie: L3 may hold what
  * several sequences share, or one layer of few.  So now and then both ways are tried, and timed.
  *
- * Each thread does so for itself and across calls, for a call of few keys would end before it knew.  Processors other than
- * Zen 4 have not been timed so; they try a pace, too, on one of 64 pieces of work, and keep to what is quicker. */
+ * Each thread does so for itself and across calls, of keys and of weights apart, for a call of few keys would end before it knew.
+ * Processors other than Zen 4 have not been timed so; they try a pace, too, on one of 64 pieces of work, and keep to what is
+ * quicker. */
 #include "pace.h"
 
 /* Of so many pieces of work two are tried, one each way, though not a thread's very first, which waits for more than lines.  The
@@ -18,16 +19,17 @@ enum { PIECES = 64, PLAIN_TRY = 1, PACED_TRY = 2, MOST_VOTES = 4 };
 static _Thread_local struct {
     int piece, votes; /* for a pace, if these are positive */
     double plain;     /* ns that a byte took */
-} known;
+} known[HEED_PACES];
 
-struct heed_pace heed_pace_begin(void) {
-    struct heed_pace pace = {.paced = known.votes > 0};
-    if (known.piece == PLAIN_TRY || known.piece == PACED_TRY) {
+struct heed_pace heed_pace_begin(enum heed_pace_of of) {
+    const int piece = known[of].piece;
+    struct heed_pace pace = {.of = of, .paced = known[of].votes > 0};
+    if (piece == PLAIN_TRY || piece == PACED_TRY) {
         pace.is_tried = true;
-        pace.paced = known.piece == PACED_TRY;
+        pace.paced = piece == PACED_TRY;
         timespec_get(&pace.began, TIME_UTC);
     }
-    known.piece = (known.piece + 1) % PIECES;
+    known[of].piece = (piece + 1) % PIECES;
     return pace;
 }
 
@@ -41,10 +43,11 @@ void heed_pace_end(const struct heed_pace *pace, int64_t bytes) {
     if (!pace->is_tried || bytes < LEAST_BYTES)
         return;
     const double ns = ns_since(&pace->began) / (double)bytes;
+    int *votes = &known[pace->of].votes;
     if (!pace->paced)
-        known.plain = ns;
-    else if (ns < known.plain)
-        known.votes += known.votes < MOST_VOTES;
+        known[pace->of].plain = ns;
+    else if (ns < known[pace->of].plain)
+        *votes += *votes < MOST_VOTES;
     else
-        known.votes -= known.votes > -MOST_VOTES;
+        *votes -= *votes > -MOST_VOTES;
 }

@@ -10,7 +10,7 @@ static bool pace_after(int plain_seconds, int paced_seconds, int64_t bytes) {
     int tries[2] = {0};
     bool paced = false;
     for (int piece = 0; piece < PIECES; piece++) {
-        struct heed_pace pace = heed_pace_begin();
+        struct heed_pace pace = heed_pace_begin(HEED_PACE_KEYS);
         if (pace.is_tried)
             tries[pace.paced]++;
         else

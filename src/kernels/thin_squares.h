@@ -17,10 +17,18 @@ enum {
      * the time, which without also depends on the order in which a square is loaded (1.0 to 1.3 by that alone); 4 and 8 rows of
      * floats 0.86 and 0.96, one row 1.06, one row times 768 x 768 bf16 1.05 (Zen 5). */
     PIECE_ONCE = 512, /* elements */
-    /* With HEED_INTO_L2: from memory 1 to 8 rows of floats take 0.84 to 0.98 of the time with 1 KB, times 4096 x 4096 0.95 to 1.01
-     * with 2 KB, but 16 bits 0.87 to 0.97 with that (Zen 4). */
-    PIECE_L2_FLOATS = 1024,
+    /* With HEED_INTO_L2, from memory, of the time with 1 KB: floats with 4 KB 0.9 to 0.97, by AVX2 0.74 to 0.9, with 8 and 16 KB
+     * the same; 16 bits with 2 KB 0.87 to 0.97, with 4 KB 0.95 to 1.02 of that (Zen 4). */
+    PIECE_L2_FLOATS = 4096,
     PIECE_L2_HALVES = 2048,
+    /* What was asked for may have been dropped: so few rows of floats ask again, so many elements ahead.  Times 4096 x 4096 from
+     * memory 2 to 6 rows take 0.85 to 0.93 of the time so, 8 and 12 rows 1.0 to 1.12, and AVX2, which has half as many rows of b
+     * under way, as long.  From L3 1 and 2 rows take 1.09 to 1.25, 3 and 4 rows 0.97 to 1.04: the former ask again where a pace is
+     * wanted, which one row keeps, too: 0.88 of the time (2 rows 1.0 to 1.1, 4 rows 1.1 to 1.25 of it; Zen 4). */
+    AGAIN_ROWS = VF_LANES >= HEED_LINE ? 6 : 0,
+    AGAIN = 256,
+    AGAIN_PACED_ROWS = 2,
+    SQUARES_PACED_ROWS = AGAIN_ROWS > 0 ? 1 : 0,
     /* By as many lines, and not asking after each whether its row ends, one row times 4096 x 4096 bf16 from memory takes 0.93 of
      * the time, times 768 x 768 floats from L2 0.94, 4 rows 0.82, decoding from rows of bf16 0.97, and 5 to 12 rows of floats from
      * memory, spread, 0.79 to 0.98 (Zen 5). */
@@ -55,6 +63,7 @@ struct thin_pieces {
     uintptr_t far, near;
     int64_t step, across, bytes, at;
     int rows;
+    bool again; /* what lies AGAIN elements ahead of a square is asked for once more */
 };
 
 INLINE void thin_fetch_far(const struct thin_pieces *pieces, int64_t line, const int lines) {
@@ -88,6 +97,12 @@ INLINE void thin_fetch_part(struct thin_pieces *pieces, const int lines) {
         pieces->near += pieces->near ? (uintptr_t)pieces->step : 0;
         pieces->rows--;
     }
+}
+
+/* Rows [row, row + lines) of the square at b. */
+INLINE void thin_fetch_again(const enum heed_type type, const void *b, int64_t ldb, const int row, const int lines) {
+    UNROLL for (int i = row; i < row + lines; i++)
+        __builtin_prefetch((const void *)((uintptr_t)b + (uintptr_t)type_span(type, i * ldb + AGAIN)), 0, 2);
 }
 
 /* Rows that are not whole parts would need more of them than there are places for: they are fetched as one, if they lie one behind
@@ -173,8 +188,11 @@ INLINE void thin_square(const enum heed_type type, const enum thin_squares kind,
         transpose_elements(type, b, ldb, 0, VF_LANES, VF_LANES, r);
     UNROLL for (int p = 0; p < steps; p++) {
         thin_square_step(type, kind, rows, p, r, a, acc);
-        if (spread && p % (steps * part / lines) == 0)
+        if (spread && p % (steps * part / lines) == 0) {
             thin_fetch_part(ahead, part);
+            if (type == HEED_F32 && rows <= AGAIN_ROWS && ahead->again)
+                thin_fetch_again(type, b, ldb, p, part);
+        }
     }
     for (int line = spread ? lines : 0; line < lines; line += part)
         thin_fetch_part(ahead, part);
@@ -191,6 +209,7 @@ INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares k
     const bool whole = !product->near && type_span(type, product->k) <= WHOLE_BYTES;
     const int64_t most = whole ? product->k : (longer ? PIECE_ONCE : piece_bytes / type_bytes(type)) / beside;
     const int64_t piece = round_up(ceil_div(product->k, ceil_div(product->k, most)), step);
+    const bool asks_again = product->fetch_into == HEED_INTO_L2 && !product->near && (rows > AGAIN_PACED_ROWS || product->paced);
     const void *b = type_at(type, product->b, j * product->ldb);
     struct tile_rows a;
     vf acc[SQUARES_BESIDE][FAR_SQUARE_ROWS];
@@ -204,6 +223,9 @@ INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares k
             thin_fetch_into_l1(&ahead);
         thin_cut(&ahead, thin_part_lines(type, spread));
         NO_UNROLL for (; p < end; p += step) {
+            ahead.again = asks_again && p + AGAIN < k;
+            if (type == HEED_F32 && rows <= SQUARES_PACED_ROWS && product->paced)
+                b = paced(b, beside * thin_square_lines(type) * LINE_BYTES);
             UNROLL for (int s = 0; s < beside; s++) thin_square(
                 type, kind, rows, spread, type_at(type, b, s * VF_LANES * product->ldb + p), product->ldb, &a, acc[s], &ahead);
             tile_rows_advance(rows, &a, kind == SQUARES_OF_WORDS ? step / 2 : step);
