@@ -2,6 +2,8 @@
  *
  * Rows far apart cost more than their bytes: each is a stream and a page of its own, and those that are a multiple of 4 KB apart
  * share one set of L1.  A strip, [k][rows of a tile], is one piece. */
+#include <string.h>
+
 #include "gemm_plan.h"
 #include "internal.h"
 #include "types.h"
@@ -39,11 +41,28 @@ static void load_pairs(const struct gemm_run *run, int64_t row, int64_t rows, in
         run->kernels->pair_queries(from, type, lda, rows, n, 1.0f, scratch, ld);
 }
 
+/* Those of each pass one behind the other.  Lanes behind the last row are multiplied, too, and numbers that are there by chance may
+ * be slow. */
+static struct gemm_a load_lanes(const struct gemm_run *run, int64_t rows, float *lanes) {
+    const struct heed_gemm *request = run->request;
+    for (int64_t row = 0; row < rows; row += run->lda) {
+        const int64_t n = min_i64(run->lda, rows - row);
+        float *to = lanes + row * run->k;
+        if (n < run->lda)
+            memset(to, 0, (size_t)(run->k * run->lda) * sizeof *to);
+        run->kernels->store_keys(type_at(request->a_type, request->a, row * request->lda), request->a_type, request->lda, run->k,
+                                 (int)n, to, run->lda);
+    }
+    return (struct gemm_a){lanes, run->lda};
+}
+
 struct gemm_a heed_gemm_load_rows(const struct gemm_run *run, int64_t row, int64_t rows, float *scratch) {
     const struct heed_gemm *request = run->request;
     const void *from = request->transpose_a ? NULL : type_at(request->a_type, request->a, row * request->lda);
     if (!heed_gemm_copies_rows(run))
         return (struct gemm_a){from, request->lda / run->depth};
+    if (run->lanes)
+        return load_lanes(run, rows, scratch);
     if (run->pairs)
         load_pairs(run, row, rows, 0, request->k, scratch, run->lda);
     else if (request->transpose_a)

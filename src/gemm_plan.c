@@ -58,7 +58,7 @@ static bool has_crowded_rows(const struct gemm_run *run) {
 bool heed_gemm_copies_rows(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     const bool others = request->a_type != HEED_F32 || run->pairs || request->transpose_a;
-    return run->k > 0 && (others || has_crowded_rows(run)) && !has_words_in_a(run);
+    return run->k > 0 && (others || run->lanes || has_crowded_rows(run)) && !has_words_in_a(run);
 }
 
 bool heed_gemm_tiles_round(const struct gemm_run *run) {
@@ -286,13 +286,15 @@ static int64_t strips_floats(const struct gemm_run *run) {
 /* Rows that are copied: all of a block, or for pairs in strips those of a tile at a time, floats first if they are transposed.  An
  * odd number of lines apart, for as many sets of L1 as there are rows. */
 static void plan_rows_of_a(struct gemm_run *run) {
-    const int64_t k = run->strips ? run->block_k * run->depth : run->request->k;
+    const struct heed_gemm *request = run->request;
+    const int64_t k = run->strips ? run->block_k * run->depth : request->k;
     const int64_t rows = run->strips                  ? (run->pairs ? run->kernels->tile_rows : 0)
                          : heed_gemm_copies_rows(run) ? run->block_rows
                                                       : 0;
-    const int64_t steps = run->words ? round_up(k, HEED_DOT) / (run->request->transpose_a ? 1 : run->depth) : k;
-    run->lda = (ceil_div(steps, HEED_LINE) | 1) * HEED_LINE;
-    run->worker_floats = run->a_at + workspace_product(rows, run->lda);
+    const int64_t steps = run->words ? round_up(k, HEED_DOT) / (request->transpose_a ? 1 : run->depth) : k;
+    run->lda = run->lanes ? heed_gemm_lanes(request, run->kernels) : (ceil_div(steps, HEED_LINE) | 1) * HEED_LINE;
+    run->worker_floats =
+        run->a_at + workspace_product(run->lanes ? round_up(request->m, run->lda) : rows, run->lanes ? k : run->lda);
 }
 
 static void plan_workspace(struct gemm_run *run) {
@@ -315,6 +317,7 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     struct gemm_run run = {
         .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .pairs = compute_flushes(request->compute)};
     run.is_thin = heed_gemm_is_thin(request, kernels);
+    run.lanes = run.is_thin && heed_gemm_takes_lanes(request, kernels);
     if (run.pairs && (!run.is_thin || heed_gemm_takes_words(request, kernels)))
         run.words = kernels->pairs;
     run.depth = run.words ? run.words->elements : 1;

@@ -12,6 +12,7 @@ struct gemm_run {
     const struct heed_exec *exec;
     const struct heed_kernels *kernels;
     bool pairs, is_thin;
+    bool lanes;                    /* rows of a are lanes of vectors, lda apart; it is thin then */
     const struct heed_dots *words; /* whose tiles take pairs as words; NULL: factors are floats */
     int depth;                     /* elements of k in a step of tiles: 1, or the 2 of a word; k and parts of it count steps */
     int64_t tasks;
@@ -45,7 +46,7 @@ bool heed_gemm_tiles_finish(const struct gemm_run *run);
  * columns may not reach to the end of one. */
 bool heed_gemm_reads_b_in_place(const struct gemm_run *run, int64_t rows, int64_t columns);
 
-/* Rows of op(a) as floats, pairs or words. */
+/* Rows of op(a) as floats, pairs, words or lanes. */
 struct gemm_a {
     const float *data;
     int64_t ld;
@@ -65,9 +66,13 @@ int64_t heed_gemm_k_of(const struct gemm_run *run, int64_t start, int64_t steps)
 enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace);
 
 /* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
- * a: op(a) as floats or pairs, or words.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled. */
+ * a: op(a) as floats, pairs, words or lanes.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled.
+ */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
+/* Whether rows of op(a) are lanes of vectors; so many of them in each pass, in whole vectors. */
+bool heed_gemm_takes_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels);
+int64_t heed_gemm_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels);
 /* Whether pairs of this request are words where it is thin, a as load_a of kernels->pairs has it; tiles always have words there. */
 bool heed_gemm_takes_words(const struct heed_gemm *request, const struct heed_kernels *kernels);
 

@@ -19,10 +19,14 @@ enum {
     FAR_ROWS_WIDENED = 64, /* times what becomes floats */
     FAR_WORD_ROWS = 26,    /* times words */
     PASS_ROWS = 8,         /* the most that squares of what is not far have registers for */
-    PLAIN_FAR = 4,         /* L2 caches */
-    PACED_ROWS = 2,        /* see multiply_at_pace */
-    PIECE = 1024,          /* elements of a row of b as it is */
-    PIECE_TALL = 256       /* of floats, for a tall tile */
+    LANE_ROWS = 64,        /* whose sums have room */
+    FEW_ROWS_NARROW = 4,   /* for which squares have registers, where vectors are narrow */
+    IDLE_NEAR = 1,         /* lanes */
+    IDLE_WIDE = 4,
+    PLAIN_FAR = 4,   /* L2 caches */
+    PACED_ROWS = 2,  /* see multiply_at_pace */
+    PIECE = 1024,    /* elements of a row of b as it is */
+    PIECE_TALL = 256 /* of floats, for a tall tile */
 };
 _Static_assert((int)FAR_ROWS_WIDENED *(int)HEED_PANEL <= (int)HEED_GEMM_THIN_FLOATS, "sums of a panel have room");
 
@@ -96,6 +100,23 @@ static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_k
     return once || (kernels->tile_columns == HEED_PANEL && !into_l2) ? FAR_ROWS_WIDE : FAR_ROWS;
 }
 
+/* Of floats along k, which as lanes take as long for few rows as for all that vectors have lanes for.  On Zen 4, of the time by
+ * squares or copies (5 to 16 rows) and tiles, from memory and in brackets from L3: AVX2 5 rows 0.70 to 0.79 (1.1), 8 rows 0.58 to
+ * 0.65 (0.83 to 0.88), 12 rows 0.78 (1.02 to 1.1), 16 rows 0.52 to 0.60 (0.74 to 0.85), 24 rows 0.61 to 0.65 (0.76 to 0.86), 32 to
+ * 64 rows 0.71 to 0.86 (0.88 to 0.95); AVX-512 13 rows 0.87 to 0.93 (0.84 to 0.99), 16 rows 0.73 to 0.76 (0.74 to 0.79), 28 rows
+ * 0.93 to 0.97, 32, 48 and 64 rows 0.83 to 0.92 (0.86 to 0.95), but 20 and 24 rows 1.03 to 1.3.  From L2 8 and 16 rows take 0.83 to
+ * 0.98, 5 and 12 rows 1.1 to 1.3, from L1 any 0.92 to 1.3. */
+bool heed_gemm_takes_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    const bool has_wide = kernels->tile_columns >= HEED_PANEL, far = is_far(request);
+    const int64_t m = request->m, idle = round_up(m, kernels->lanes) - m;
+    if (!request->transpose_b || request->packed_b || request->transpose_a || request->b_type != HEED_F32 ||
+        request->compute != HEED_COMPUTE_F32 || !heed_gemm_reads_ab(request) || kernels->lanes == 1)
+        return false;
+    if (m > LANE_ROWS || m <= (has_wide ? HEED_GEMM_FEW_ROWS : FEW_ROWS_NARROW) || !exceeds(request, heed_cache_sizes().l1))
+        return false;
+    return idle <= (!far ? IDLE_NEAR : has_wide ? IDLE_WIDE : kernels->lanes);
+}
+
 /* Packed floats and tiles as wide as a panel: a single row is as quick by these, and so are few from L2, where 4 rows times 384 x
  * 384 take 0.6 of the time, but from memory 1.3 times as long.  By narrower ones (AVX2) a row times 4096 x 4096 takes 1.1, 768 x
  * 768 1.6 times as long.  Of floats in rows, 1 to 12 rows times 4096 x 4096 take 0.43 to 0.6 of the time that tiles take, one row
@@ -103,6 +124,8 @@ static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_k
  * time from memory, from L2 and L3 0.75 to 1.03 (AVX2 0.2 to 0.72, and 0.8 to 1.16).  Other types become floats on their way, or
  * words, but are not rounded: pairs are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    if (heed_gemm_takes_lanes(request, kernels))
+        return true;
     if (request->m > rows_at_most(request, kernels) || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
     if (request->compute == HEED_COMPUTE_BF16)
@@ -226,6 +249,38 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
         kernels->thin_product(&product);
 }
 
+int64_t heed_gemm_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    const int64_t vectors = ceil_div(request->m, kernels->lanes), most = kernels->lane_rows / kernels->lanes;
+    return ceil_div(vectors, ceil_div(vectors, most)) * kernels->lanes;
+}
+
+/* Rows of b along k, and rows of a as lanes, in passes, of which all but the first find b in L2. */
+static void multiply_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c) {
+    struct heed_thin_product pass = {.columns = (int)c->columns,
+                                     .k = request->k,
+                                     .a = c->a,
+                                     .lda = c->lda,
+                                     .b = heed_gemm_b_at(request, c->column, 0),
+                                     .type = request->b_type,
+                                     .ldb = request->ldb,
+                                     .c = c->sums,
+                                     .ldc = c->ldsums,
+                                     .far = is_far(request),
+                                     .near = !exceeds_l2(request, 1),
+                                     .fetch_into = heed_fetch_into_by(heed_cpu_traits()),
+                                     .next = heed_gemm_b_at(request, c->next, 0),
+                                     .next_step = type_span(request->b_type, request->ldb)};
+    for (int64_t row = 0; row < request->m; row += c->lda) {
+        pass.rows = (int)min_i64(c->lda, request->m - row);
+        kernels->thin_product_lanes(&pass);
+        pass.a += pass.k * pass.lda;
+        pass.c += pass.lda * pass.ldc;
+        pass.next = NULL;
+        pass.far = false;
+        pass.near = true;
+    }
+}
+
 /* Of the chains, what is done by whole blocks: all of weights in blocks, most of bytes along k, which lie like them. */
 static int64_t k_of_blocks(const struct heed_gemm *request) {
     const bool is_bytes = request->b_type == HEED_I8 && request->transpose_b && !request->packed_b;
@@ -235,6 +290,10 @@ static int64_t k_of_blocks(const struct heed_gemm *request) {
 }
 
 static void multiply_columns(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c) {
+    if (heed_gemm_takes_lanes(request, kernels)) {
+        multiply_lanes(request, kernels, c);
+        return;
+    }
     const int64_t done = k_of_blocks(request);
     if (done > 0)
         multiply_blocks(request, kernels, c, done);

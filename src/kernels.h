@@ -24,6 +24,7 @@ struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */
     unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
     int lanes;         /* floats in a vector */
+    int lane_rows;     /* the most that thin_product_lanes takes, a multiple of lanes */
     int tile_rows;     /* of tiles of floats, at most HEED_MAX_TILE_ROWS; dots have their own, tall tiles twice as many */
     int tile_columns;  /* a multiple of lanes that divides HEED_PANEL */
 
@@ -63,6 +64,7 @@ struct heed_kernels {
     void (*softmax_values)(const struct heed_softmax_values *rows);
     void (*thin_product)(const struct heed_thin_product *product);
     void (*thin_product_transposed)(const struct heed_thin_product *product);
+    void (*thin_product_lanes)(const struct heed_thin_product *product);
     void (*thin_blocks)(const struct heed_thin_blocks *product);
     /* For HEED_COMPUTE_I8.  i8_row: y[i] of x[32 i] and so on, of floats of 32 or 16 bits, by the rule of bytes in
      * src/arithmetic.md.  i8_weights: the same, but for sums, which hold anything. */

@@ -27,6 +27,7 @@ void flush_end(struct flushing before);
 void add_pack_tests(TCase *tests, int tables);
 void add_tile_tests(TCase *tests, int tables);
 void add_thin_tests(TCase *tests, int tables);
+void add_lanes_tests(TCase *tests, int tables);
 void add_thin_pair_tests(TCase *tests, int tables);
 void add_thin_panel_tests(TCase *tests, int tables);
 void add_softmax_tests(TCase *tests, int tables);

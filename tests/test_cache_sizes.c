@@ -257,6 +257,31 @@ START_TEST(test_cache_sizes_do_not_change_bits) {
 }
 END_TEST
 
+/* Few rows times floats along k, from caches and from far away: squares of b, rows that are lanes, in passes, and rows of a that
+ * are copied since they share one set of L1. */
+START_TEST(test_cache_sizes_and_few_rows) {
+    enum { MOST_ROWS = 66, COLUMNS = 2 * HEED_PANEL + 5, DEPTH = 307, LDA = 1024 };
+    struct rng rng = rng_for("few_rows", _i);
+    float *x = new_filled(&rng, FILL_NORMAL, MOST_ROWS * LDA), *y = new_filled(&rng, FILL_NORMAL, COLUMNS * DEPTH);
+    float *want = new_floats(MOST_ROWS * COLUMNS), *got = new_floats(MOST_ROWS * COLUMNS);
+    const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = 2}, oracle = {.isa = "scalar"};
+    struct heed_gemm gemm = {.m = MOST_ROWS, .n = COLUMNS, .k = DEPTH, .alpha = 1, .transpose_b = true};
+    gemm.a = x, gemm.lda = LDA, gemm.b = y, gemm.ldb = DEPTH, gemm.c = want, gemm.ldc = COLUMNS;
+    ck_assert_int_eq(heed_gemm(&gemm, &oracle), HEED_OK);
+    gemm.c = got;
+    for (gemm.m = 1; gemm.m <= MOST_ROWS; gemm.m += test_quick() ? 5 : 1)
+        for (int i = 0; i < BELIEFS; i += BELIEFS - 1) {
+            believe(&believed[i], 0);
+            ck_assert_int_eq(heed_gemm(&gemm, &exec), HEED_OK);
+            must_be_same("few rows", &exec, &believed[i], got, want, gemm.m, COLUMNS);
+        }
+    believe_the_machine();
+    float *const all[] = {x, y, want, got};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+END_TEST
+
 /* Blocks do follow them: small caches cut the work of one thread into more tasks. */
 START_TEST(test_cache_sizes_decide_blocks) {
     float *x = new_floats(2 * KEYS * WIDTH), *y = new_floats(2 * QUERIES * WIDTH);
@@ -281,6 +306,7 @@ Suite *cache_sizes_suite(void) {
     tcase_add_test(tests, test_cache_crowded);
     tcase_add_test(tests, test_cache_sizes_decide_blocks);
     tcase_add_loop_test(tests, test_cache_sizes_do_not_change_bits, 0, usable_tables());
+    tcase_add_loop_test(tests, test_cache_sizes_and_few_rows, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_bf16, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_blocks, 0, usable_tables());
     tcase_set_timeout(tests, 120);

@@ -335,6 +335,7 @@ Suite *kernels_suite(void) {
     tcase_add_loop_test(tests, test_gemm_small, 0, tables);
     add_tile_tests(tests, tables);
     add_thin_tests(tests, tables);
+    add_lanes_tests(tests, tables);
     add_thin_pair_tests(tests, tables);
     add_thin_panel_tests(tests, tables);
     add_softmax_tests(tests, tables);

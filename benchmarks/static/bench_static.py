@@ -55,6 +55,7 @@ KERNELS = {
     "gemm_tile": (r"gemm_tile_\dx\d", Instruction.is_fma),
     "thin_words": (r"thin_words_\d+x\d", Instruction.is_fma),
     "in_order": (r"in_order_\dx\d", Instruction.is_fma),
+    "thin_lanes": (r"lanes_\d", Instruction.is_fma),
     "exp_rows": ("exp_row_floats", Instruction.is_fma),
     "softmax_rows": ("softmax_rows_short", Instruction.is_fma),
     "softmax_beside": ("softmax_chunk_streamed", Instruction.is_fma),

@@ -45,6 +45,7 @@
 #include "kernels/thin_product.h"
 #include "kernels/thin_squares.h"
 #include "kernels/thin_transposed.h"
+#include "kernels/thin_lanes.h"
 #include "kernels/thin_columns.h"
 #include "kernels/blocks_window.h"
 #include "kernels/thin_k_blocks.h"
@@ -91,19 +92,20 @@ static const struct heed_i8_kernels i8_kernels = {
 /* With these dots, or others, with pairs that are words, or none (NULL), and the thin products for them. */
 #define KERNELS(table_name, table_requires, table_dots, table_pairs, table_thin, table_thin_transposed, table_i8)                  \
     {                                                                                                                              \
-        .name = table_name, .requires = table_requires, .lanes = VF_LANES, .tile_rows = TILE_ROWS, .tile_columns = TILE_COLUMNS,   \
-        .pack = pack, .pack_blocks = pack_blocks, .unpack_blocks = unpack_blocks, .unpack_words = unpack_words,                    \
-        .pack_transposed = pack_transposed, .pack_strips = GEMM_IS_WIDE ? NULL : pack_strips, .store_keys = store_keys,            \
-        .pair_queries = pair_queries, .pair_rows = pair_rows, .gemm_tile = gemm_tile, .dots = table_dots, .pairs = table_pairs,    \
+        .name = table_name, .requires = table_requires, .lanes = VF_LANES, .lane_rows = LANES_VECTORS * VF_LANES,                  \
+        .tile_rows = TILE_ROWS, .tile_columns = TILE_COLUMNS, .pack = pack, .pack_blocks = pack_blocks,                            \
+        .unpack_blocks = unpack_blocks, .unpack_words = unpack_words, .pack_transposed = pack_transposed,                          \
+        .pack_strips = GEMM_IS_WIDE ? NULL : pack_strips, .store_keys = store_keys, .pair_queries = pair_queries,                  \
+        .pair_rows = pair_rows, .gemm_tile = gemm_tile, .dots = table_dots, .pairs = table_pairs,                                  \
         .finish_products = finish_products, .gemm_small = gemm_small, .score_panel = score_panel, .exp_rows = exp_rows,            \
         .merge_rows = merge_rows, .value_rows = value_rows, .softmax_values = softmax_values, .thin_product = table_thin,          \
-        .thin_product_transposed = table_thin_transposed, .thin_blocks = thin_blocks, .i8_row = i8_row, .i8_weights = i8_weights,  \
-        .i8 = table_i8, .softcap_row = softcap_row, .add_row = add_row, .scale_row = scale_row, .alibi_row = alibi_row,            \
-        .hide_row = hide_row, .seal_row = seal_row, .merge_row = merge_row, .mass_row = mass_row, .widen_rows = widen_rows,        \
-        .round_rows = round_rows, .store_row = store_row, .scale_rows = scale_rows, .finish_rows = finish_rows,                    \
-        .weights_row = weights_row, .softmax_rows = softmax_rows, .add_scaled = add_scaled, .norm_row = norm_row,                  \
-        .activation_row = activation_row, .rope = rope, .divide_row = divide_row, .max_size = max_size, .exp2 = exp2_array,        \
-        .log = log_sleef,                                                                                                          \
+        .thin_product_transposed = table_thin_transposed, .thin_product_lanes = thin_product_lanes, .thin_blocks = thin_blocks,    \
+        .i8_row = i8_row, .i8_weights = i8_weights, .i8 = table_i8, .softcap_row = softcap_row, .add_row = add_row,                \
+        .scale_row = scale_row, .alibi_row = alibi_row, .hide_row = hide_row, .seal_row = seal_row, .merge_row = merge_row,        \
+        .mass_row = mass_row, .widen_rows = widen_rows, .round_rows = round_rows, .store_row = store_row,                          \
+        .scale_rows = scale_rows, .finish_rows = finish_rows, .weights_row = weights_row, .softmax_rows = softmax_rows,            \
+        .add_scaled = add_scaled, .norm_row = norm_row, .activation_row = activation_row, .rope = rope, .divide_row = divide_row,  \
+        .max_size = max_size, .exp2 = exp2_array, .log = log_sleef,                                                                \
     }
 
 extern const struct heed_kernels TABLE;

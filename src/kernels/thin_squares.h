@@ -156,6 +156,28 @@ INLINE void thin_fetch_into_l1(struct thin_pieces *pieces) {
     pieces->far = 0;
 }
 
+/* Elements of each of so many rows of b, `beside` times, that are fetched at a time, a multiple of step. */
+INLINE int64_t thin_piece(const enum heed_type type, const struct heed_thin_product *product, const int rows, const int beside,
+                          const int step) {
+    const bool longer = product->fetch_into == HEED_INTO_L1 && (type != HEED_F32 || rows <= 2);
+    const int piece_bytes = product->fetch_into != HEED_INTO_L2 ? PIECE_BYTES
+                            : type == HEED_F32                  ? PIECE_L2_FLOATS
+                                                                : PIECE_L2_HALVES;
+    const bool whole = !product->near && type_span(type, product->k) <= WHOLE_BYTES;
+    const int64_t most = whole ? product->k : (longer ? PIECE_ONCE : piece_bytes / type_bytes(type)) / beside;
+    return round_up(ceil_div(product->k, ceil_div(product->k, most)), step);
+}
+
+/* What is fetched, so many lines at once, beside that piece, from element p on, of `count` rows of b from j on. */
+INLINE struct thin_pieces thin_pieces_beside(const enum heed_type type, const struct heed_thin_product *product, const int rows,
+                                             const int count, const int lines, int j, int64_t p, int64_t piece) {
+    struct thin_pieces ahead = thin_pieces_after(type, count, product, j, p, piece);
+    if (product->fetch_into == HEED_INTO_L1 && (type != HEED_F32 || rows > 2))
+        thin_fetch_into_l1(&ahead);
+    thin_cut(&ahead, lines);
+    return ahead;
+}
+
 /* How many lines a square of b has, and how many of them are fetched at once. */
 INLINE int thin_square_lines(const enum heed_type type) {
     return larger(1, VF_LANES * transpose_step(type, INT64_MAX) * (int)type_bytes(type) / LINE_BYTES);
@@ -202,13 +224,7 @@ INLINE void thin_square(const enum heed_type type, const enum thin_squares kind,
 INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares kind, const int rows, const bool spread,
                             const int beside, const struct heed_thin_product *product, int64_t k, int j) {
     const int step = transpose_step(type, INT64_MAX);
-    const bool longer = product->fetch_into == HEED_INTO_L1 && (type != HEED_F32 || rows <= 2);
-    const int piece_bytes = product->fetch_into != HEED_INTO_L2 ? PIECE_BYTES
-                            : type == HEED_F32                  ? PIECE_L2_FLOATS
-                                                                : PIECE_L2_HALVES;
-    const bool whole = !product->near && type_span(type, product->k) <= WHOLE_BYTES;
-    const int64_t most = whole ? product->k : (longer ? PIECE_ONCE : piece_bytes / type_bytes(type)) / beside;
-    const int64_t piece = round_up(ceil_div(product->k, ceil_div(product->k, most)), step);
+    const int64_t piece = thin_piece(type, product, rows, beside, step);
     const bool asks_again = product->fetch_into == HEED_INTO_L2 && !product->near && (rows > AGAIN_PACED_ROWS || product->paced);
     const void *b = type_at(type, product->b, j * product->ldb);
     struct tile_rows a;
@@ -218,10 +234,8 @@ INLINE void thin_squares_of(const enum heed_type type, const enum thin_squares k
         product->continues ? v_load(product->c + i * product->ldc + j + s * VF_LANES) : v_zero();
     for (int64_t p = 0; p < k;) {
         const int64_t end = min_i64(p + piece, k);
-        struct thin_pieces ahead = thin_pieces_after(type, beside * VF_LANES, product, j, p, piece);
-        if (product->fetch_into == HEED_INTO_L1 && (type != HEED_F32 || rows > 2))
-            thin_fetch_into_l1(&ahead);
-        thin_cut(&ahead, thin_part_lines(type, spread));
+        struct thin_pieces ahead =
+            thin_pieces_beside(type, product, rows, beside * VF_LANES, thin_part_lines(type, spread), j, p, piece);
         NO_UNROLL for (; p < end; p += step) {
             ahead.again = asks_again && p + AGAIN < k;
             if (type == HEED_F32 && rows <= SQUARES_PACED_ROWS && product->paced)
