@@ -90,7 +90,8 @@ double count(int64_t a, int64_t b, int64_t c = 1) { return static_cast<double>(a
 
 void race_product(Races &races, const Shape &shape, int threads, const char *variant, ggml_type type) {
     Graph graph(count(shape.m, shape.k) + 2 * count(shape.k, shape.n) + count(shape.m, shape.n), threads);
-    ggml_tensor *weights = graph.transposed(shape.n, shape.k, 1, shape.input[1]);
+    ggml_tensor *weights = shape.kind == peers::gemm_transposed ? graph.tensor(GGML_TYPE_F32, shape.k, shape.n, 1, shape.input[1])
+                                                                : graph.transposed(shape.n, shape.k, 1, shape.input[1]);
     if (type != GGML_TYPE_F32)
         weights = graph.tensor(type, shape.k, shape.n, 1, static_cast<const float *>(weights->data));
     graph.plan(ggml_mul_mat(graph.context(), weights, graph.tensor(GGML_TYPE_F32, shape.k, shape.m, 1, shape.input[0])));
@@ -177,7 +178,7 @@ void run_products(Races &races, const Shape &shape, int threads) {
 
 void run(Races &races, const Shape &shape) {
     const int threads = races.threads();
-    if (shape.kind == peers::gemm && shape.prepared)
+    if ((shape.kind == peers::gemm && shape.prepared) || shape.kind == peers::gemm_transposed)
         run_gemm(races, shape, threads);
     if (shape.kind == peers::gemm_blocks)
         run_blocks(races, shape, threads);

@@ -60,17 +60,21 @@ void race_primitive(Races &races, const std::string &variant, const dnnl::primit
     });
 }
 
+/* Of weights that are not packed. */
+Tag weights_tag(const Shape &shape) { return shape.kind == peers::gemm_transposed ? Tag::ba : Tag::ab; }
+
 void run_gemm(Races &races, const Shape &shape, const dnnl::engine &engine, dnnl::stream stream) {
-    const auto pd = product(engine, matrix(shape.m, shape.k), matrix(shape.k, shape.n, shape.prepared ? Tag::any : Tag::ab),
-                            matrix(shape.m, shape.n));
+    const bool transposed = shape.kind == peers::gemm_transposed;
+    const auto pd = product(engine, matrix(shape.m, shape.k),
+                            matrix(shape.k, shape.n, shape.prepared ? Tag::any : weights_tag(shape)), matrix(shape.m, shape.n));
     const memory a = view(pd.src_desc(), engine, shape.input[0]), c = view(pd.dst_desc(), engine, shape.output);
-    const memory plain = view(matrix(shape.k, shape.n), engine, shape.input[1]);
+    const memory plain = view(matrix(shape.k, shape.n, weights_tag(shape)), engine, shape.input[1]);
     if (!shape.prepared) {
         race_primitive(races, "matmul", dnnl::matmul(pd), stream,
                        {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, plain}, {DNNL_ARG_DST, c}});
         races.race("sgemm", [&] {
-            dnnl_sgemm('N', 'N', shape.m, shape.n, shape.k, 1, shape.input[0], shape.k, shape.input[1], shape.n, 0, shape.output,
-                       shape.n);
+            dnnl_sgemm('N', transposed ? 'T' : 'N', shape.m, shape.n, shape.k, 1, shape.input[0], shape.k, shape.input[1],
+                       transposed ? shape.k : shape.n, 0, shape.output, shape.n);
         });
         return;
     }
@@ -85,11 +89,12 @@ void run_gemm(Races &races, const Shape &shape, const dnnl::engine &engine, dnnl
 /* All three of bf16. */
 void run_bf16(Races &races, const Shape &shape, const dnnl::engine &engine, dnnl::stream stream) {
     const auto pd = product(engine, matrix(shape.m, shape.k, Tag::ab, Type::bf16),
-                            matrix(shape.k, shape.n, shape.prepared ? Tag::any : Tag::ab, Type::bf16),
+                            matrix(shape.k, shape.n, shape.prepared ? Tag::any : weights_tag(shape), Type::bf16),
                             matrix(shape.m, shape.n, Tag::ab, Type::bf16));
     const dnnl::matmul primitive(pd);
     const memory a = reordered(view(matrix(shape.m, shape.k), engine, shape.input[0]), pd.src_desc(), engine, stream);
-    const memory b = reordered(view(matrix(shape.k, shape.n), engine, shape.input[1]), pd.weights_desc(), engine, stream);
+    const memory b =
+        reordered(view(matrix(shape.k, shape.n, weights_tag(shape)), engine, shape.input[1]), pd.weights_desc(), engine, stream);
     memory c(pd.dst_desc(), engine), result = view(matrix(shape.m, shape.n), engine, shape.output);
     races.race(
         shape.prepared ? "matmul, weights packed" : "matmul",
@@ -106,9 +111,10 @@ void run_bf16(Races &races, const Shape &shape, const dnnl::engine &engine, dnnl
 void run(Races &races, const Shape &shape) {
     static const dnnl::engine engine = onednn_engine();
     static const dnnl::stream stream(engine);
-    if (shape.kind == peers::gemm && shape.bf16)
+    const bool is_gemm = shape.kind == peers::gemm || shape.kind == peers::gemm_transposed;
+    if (is_gemm && shape.bf16)
         run_bf16(races, shape, engine, stream);
-    else if (shape.kind == peers::gemm)
+    else if (is_gemm)
         run_gemm(races, shape, engine, stream);
     if (shape.kind == peers::softmax) {
         const memory::desc desc = matrix(shape.m, shape.n);

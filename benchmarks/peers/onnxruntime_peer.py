@@ -57,6 +57,12 @@ def run_gemm(races, shape):
         races.race("MatMul", lambda: prepare(shape, node, {**a, **b}, c))
 
 
+def run_gemm_transposed(races, shape):
+    inputs = {"a": shape.array(0, shape.m, shape.k), "b": shape.array(1, shape.n, shape.k)}
+    node = helper.make_node("Gemm", ["a", "b"], ["c"], transB=1)
+    races.race("Gemm", lambda: prepare(shape, node, inputs, {"c": shape.result(shape.m, shape.n)}))
+
+
 def run_softmax(races, shape):
     rows, output = {"x": shape.array(0, shape.m, shape.n)}, {"y": shape.result(shape.m, shape.n)}
     node = helper.make_node("Softmax", ["x"], ["y"], axis=-1)
@@ -137,7 +143,12 @@ def run_attention(races, shape):
 def run(races, shape):
     if shape.bf16:
         return  # its CPU kernels are of floats
-    {peers.GEMM: run_gemm, peers.SOFTMAX: run_softmax, peers.ATTENTION: run_attention}[shape.kind](races, shape)
+    {
+        peers.GEMM: run_gemm,
+        peers.GEMM_TRANSPOSED: run_gemm_transposed,
+        peers.SOFTMAX: run_softmax,
+        peers.ATTENTION: run_attention,
+    }[shape.kind](races, shape)
 
 
 peers.Races("ONNX Runtime", onnxruntime.__version__).run(run)

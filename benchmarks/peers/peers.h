@@ -17,14 +17,15 @@
 
 namespace peers {
 
-enum Kind : int64_t { gemm, softmax, attention, gemm_blocks };
+enum Kind : int64_t { gemm, softmax, attention, gemm_blocks, gemm_transposed };
 
 /* What is to be done, in a form that Python reads too (peers.py has the same fields).  All is row-major without gaps:
  *   gemm       output[m][n] = input[0][m][k] input[1][k][n]; prepared: input[1] is known beforehand and may be packed
  *   softmax    output[m][n] = softmax of the rows of input[0][m][n]
  *   attention  output[heads][queries][head_dim] for query input[0][heads][queries][head_dim], key and value
  *              input[1], input[2][kv_heads][keys][head_dim]; prepared: keys and values may be in a library's own layout
- *   gemm_blocks  output[m][n] = input[0][m][k] times weights[n][k] in ggml's blocks at input[1]; prepared: heed has packed them */
+ *   gemm_blocks  output[m][n] = input[0][m][k] times weights[n][k] in ggml's blocks at input[1]; prepared: heed has packed them
+ *   gemm_transposed  output[m][n] = input[0][m][k] times input[1][n][k], as checkpoints have weights */
 struct Shape {
     Kind kind;
     int64_t prepared;

@@ -5,7 +5,7 @@ import sys
 
 import numpy
 
-GEMM, SOFTMAX, ATTENTION = range(3)
+GEMM, SOFTMAX, ATTENTION, _, GEMM_TRANSPOSED = range(5)
 SIZES = ("m", "n", "k", "heads", "kv_heads", "queries", "keys", "head_dim", "causal", "bf16", "weights", "as_i8", "threads")
 # A call from Python costs some microseconds by itself, whatever it calls: smaller products say nothing about the kernels.
 LEAST_FLOPS = 1e6
@@ -54,9 +54,9 @@ class Races:
             if not started:
                 sys.exit(1)
             shape = started.contents
-            if shape.kind not in (GEMM, SOFTMAX, ATTENTION):
+            if shape.kind not in (GEMM, GEMM_TRANSPOSED, SOFTMAX, ATTENTION):
                 continue
-            if shape.kind == GEMM and 2 * shape.m * shape.n * shape.k < LEAST_FLOPS:
+            if shape.kind in (GEMM, GEMM_TRANSPOSED) and 2 * shape.m * shape.n * shape.k < LEAST_FLOPS:
                 continue
             run(self, shape)
         sys.exit(1 if self._library.peers_close(self._races) else 0)

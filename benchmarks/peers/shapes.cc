@@ -10,6 +10,9 @@ namespace {
 const int64_t gemm_shapes[][3] = {{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {128, 768, 768},
                                   {512, 768, 768}, {512, 3072, 768},   {512, 768, 3072},   {1, 4096, 4096},
                                   {8, 4096, 4096}, {64, 64, 64},       {16, 16, 16},       {3, 3, 4}};
+/* As checkpoints have weights, those of small batches first. */
+const int64_t transposed_shapes[][3] = {{1, 4096, 4096}, {4, 4096, 4096},  {8, 4096, 4096}, {16, 4096, 4096},
+                                        {16, 3072, 768}, {64, 4096, 4096}, {512, 768, 768}};
 const int64_t brief_gemm_shapes[][3] = {{128, 768, 768}, {1, 1024, 1024}, {16, 16, 16}};
 const int64_t block_shapes[][3] = {{1, 4096, 4096}, {8, 4096, 4096}, {128, 4096, 4096}};
 const int64_t brief_block_shapes[][3] = {{1, 1024, 1024}};
@@ -65,6 +68,12 @@ void add_gemm(std::vector<Shape> &works, bool bf16, bool brief) {
             shape.m = size[0], shape.n = size[1], shape.k = size[2], shape.bf16 = bf16;
             works.push_back(shape);
         }
+    for (const int64_t *size : brief ? rows(brief_gemm_shapes) : rows(transposed_shapes)) {
+        Shape shape = {};
+        shape.kind = gemm_transposed;
+        shape.m = size[0], shape.n = size[1], shape.k = size[2], shape.bf16 = bf16;
+        works.push_back(shape);
+    }
 }
 
 void add_blocks(std::vector<Shape> &works, bool brief) {
@@ -79,6 +88,8 @@ void add_blocks(std::vector<Shape> &works, bool brief) {
                     works.push_back(shape);
                 }
 }
+
+bool is_product(const Shape &shape) { return shape.kind == gemm || shape.kind == gemm_transposed || shape.kind == gemm_blocks; }
 
 } // namespace
 
@@ -106,6 +117,8 @@ std::string group_of(const Shape &shape) {
     const std::string type = shape.bf16 ? " bf16" : "";
     if (shape.kind == gemm)
         return (shape.prepared ? "gemm packed" : "gemm plain") + type;
+    if (shape.kind == gemm_transposed)
+        return "gemm transposed" + type;
     if (shape.kind == gemm_blocks)
         return std::string(shape.prepared ? "gemm packed " : "gemm plain ") + blocks_of(shape.weights).name +
                (shape.as_i8 ? " as i8" : "");
@@ -118,7 +131,7 @@ std::string group_of(const Shape &shape) {
 
 std::string name_of(const Shape &shape) {
     const auto number = [](const char *letters, int64_t n) { return letters + std::to_string(n); };
-    if (shape.kind == gemm || shape.kind == gemm_blocks)
+    if (is_product(shape))
         return number("", shape.m) + number("x", shape.n) + number("x", shape.k);
     if (shape.kind == softmax)
         return number("", shape.m) + number("x", shape.n);
@@ -128,7 +141,7 @@ std::string name_of(const Shape &shape) {
 }
 
 double flops_of(const Shape &shape) {
-    if (shape.kind == gemm || shape.kind == gemm_blocks)
+    if (is_product(shape))
         return 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
     if (shape.kind == softmax)
         return 0;

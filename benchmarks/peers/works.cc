@@ -83,7 +83,7 @@ class Product : public Work {
 
 class Gemm : public Product {
   public:
-    explicit Gemm(const Shape &shape) : Product(shape, false) {
+    explicit Gemm(const Shape &shape) : Product(shape, shape.kind == gemm_transposed) {
         timed_.a = stored(0), timed_.b = stored(1), timed_.c = result();
         timed_.a_type = timed_.b_type = timed_.c_type = type();
         timed_.compute = compute_of(shape, shape.m);
@@ -332,6 +332,7 @@ double Work::error_of(const float *output) const {
 std::unique_ptr<Work> make_work(const Shape &shape) {
     switch (shape.kind) {
     case gemm:
+    case gemm_transposed:
         return std::make_unique<Gemm>(shape);
     case gemm_blocks:
         return std::make_unique<BlockGemm>(shape);
