@@ -40,8 +40,9 @@ const Shape brief_weight_shapes[] = {{67, 130, 256}, {1, 300, 512}};
 const heed_type weight_types[] = {HEED_I8,   HEED_Q8_0, HEED_Q4_0,   HEED_Q5_0, HEED_Q4_K,
                                   HEED_Q5_K, HEED_Q6_K, HEED_IQ4_NL, HEED_MXFP4};
 /* Few rows, with weights as checkpoints have them. */
-const Shape checkpoint_shapes[] = {{1, 4096, 4096}, {4, 4096, 4096}, {1, 4096, 11008}};
-const Shape brief_checkpoint_shapes[] = {{1, 300, 200}};
+const Shape checkpoint_shapes[] = {{1, 4096, 4096},  {4, 4096, 4096},  {8, 4096, 4096},
+                                   {16, 4096, 4096}, {64, 4096, 4096}, {1, 4096, 11008}};
+const Shape brief_checkpoint_shapes[] = {{1, 300, 200}, {16, 300, 200}};
 const heed_type checkpoint_types[] = {HEED_F32, HEED_BF16};
 const int64_t layers_bytes = INT64_C(256) << 20;
 

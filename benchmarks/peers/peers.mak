@@ -5,8 +5,8 @@
 #   PEERS_PYTHON                         an interpreter that has torch, or onnxruntime and onnx; for whole models more, as it says
 #   PEER_THREADS, PEERS_SHORT            numbers of threads; anything: runs in seconds, figures worth little
 #   BENCH_FILTER                         a regex of names, group, shape and threads, as in 'gemm packed/512x.*threads:1'
-PEERS_PYTHON = python3
-PEER_THREADS = 1 2
+PEERS_PYTHON ?= python3
+PEER_THREADS ?= 1 2
 P = $(B)/bench/peers
 
 HASH := \#
