@@ -43,10 +43,10 @@ static void load_pairs(const struct gemm_run *run, int64_t row, int64_t rows, in
 
 /* Those of each pass one behind the other.  Lanes behind the last row are multiplied, too, and numbers that are there by chance may
  * be slow. */
-static struct gemm_a load_lanes(const struct gemm_run *run, int64_t rows, float *lanes) {
+static struct gemm_a load_lanes(const struct gemm_run *run, float *lanes) {
     const struct heed_gemm *request = run->request;
-    for (int64_t row = 0; row < rows; row += run->lda) {
-        const int64_t n = min_i64(run->lda, rows - row);
+    for (int64_t row = 0; row < run->lane_rows; row += run->lda) {
+        const int64_t n = min_i64(run->lda, run->lane_rows - row);
         float *to = lanes + row * run->k;
         if (n < run->lda)
             memset(to, 0, (size_t)(run->k * run->lda) * sizeof *to);
@@ -61,8 +61,8 @@ struct gemm_a heed_gemm_load_rows(const struct gemm_run *run, int64_t row, int64
     const void *from = request->transpose_a ? NULL : type_at(request->a_type, request->a, row * request->lda);
     if (!heed_gemm_copies_rows(run))
         return (struct gemm_a){from, request->lda / run->depth};
-    if (run->lanes)
-        return load_lanes(run, rows, scratch);
+    if (run->lane_rows > 0)
+        return load_lanes(run, scratch);
     if (run->pairs)
         load_pairs(run, row, rows, 0, request->k, scratch, run->lda);
     else if (request->transpose_a)

@@ -58,7 +58,7 @@ static bool has_crowded_rows(const struct gemm_run *run) {
 bool heed_gemm_copies_rows(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     const bool others = request->a_type != HEED_F32 || run->pairs || request->transpose_a;
-    return run->k > 0 && (others || run->lanes || has_crowded_rows(run)) && !has_words_in_a(run);
+    return run->k > 0 && (others || run->lane_rows > 0 || has_crowded_rows(run)) && !has_words_in_a(run);
 }
 
 bool heed_gemm_tiles_round(const struct gemm_run *run) {
@@ -86,9 +86,11 @@ static bool wants_strips(const struct gemm_run *run) {
 }
 
 /* Rows of b that are read once, as they are, are cut into few pieces, for these to be long: with two threads, one row times 4096 x
- * 4096 floats takes 0.7 of the time that it takes in four pieces for each, bf16 0.69, bytes 0.58 (AVX2, Zen 3). */
+ * 4096 floats takes 0.7 of the time that it takes in four pieces for each, bf16 0.69, bytes 0.58 (AVX2, Zen 3).  Rows of a become
+ * lanes for each piece: 0.95 to 1.0 (Zen 4). */
 static int64_t tasks_per_worker(const struct gemm_run *run) {
-    return run->is_thin && !run->request->packed_b && !run->request->transpose_b ? 1 : TASKS_PER_WORKER;
+    const bool once = run->is_thin && !run->request->packed_b;
+    return once && (!run->request->transpose_b || run->lane_rows > 0) ? 1 : TASKS_PER_WORKER;
 }
 
 /* Where b is packed, rows are cut first, so that a task reads few rows of a and writes lines of c that no other does: sentences are
@@ -292,9 +294,9 @@ static void plan_rows_of_a(struct gemm_run *run) {
                          : heed_gemm_copies_rows(run) ? run->block_rows
                                                       : 0;
     const int64_t steps = run->words ? round_up(k, HEED_DOT) / (request->transpose_a ? 1 : run->depth) : k;
-    run->lda = run->lanes ? heed_gemm_lanes(request, run->kernels) : (ceil_div(steps, HEED_LINE) | 1) * HEED_LINE;
-    run->worker_floats =
-        run->a_at + workspace_product(run->lanes ? round_up(request->m, run->lda) : rows, run->lanes ? k : run->lda);
+    const bool lanes = run->lane_rows > 0;
+    run->lda = lanes ? heed_gemm_lanes(run->lane_rows, run->kernels) : (ceil_div(steps, HEED_LINE) | 1) * HEED_LINE;
+    run->worker_floats = run->a_at + workspace_product(lanes ? round_up(run->lane_rows, run->lda) : rows, lanes ? k : run->lda);
 }
 
 static void plan_workspace(struct gemm_run *run) {
@@ -317,7 +319,7 @@ struct gemm_run heed_gemm_plan(const struct heed_gemm *request, const struct hee
     struct gemm_run run = {
         .request = request, .epilogue = epilogue, .exec = exec, .kernels = kernels, .pairs = compute_flushes(request->compute)};
     run.is_thin = heed_gemm_is_thin(request, kernels);
-    run.lanes = run.is_thin && heed_gemm_takes_lanes(request, kernels);
+    run.lane_rows = run.is_thin ? heed_gemm_lane_rows(request, kernels) : 0;
     if (run.pairs && (!run.is_thin || heed_gemm_takes_words(request, kernels)))
         run.words = kernels->pairs;
     run.depth = run.words ? run.words->elements : 1;

@@ -12,7 +12,7 @@ struct gemm_run {
     const struct heed_exec *exec;
     const struct heed_kernels *kernels;
     bool pairs, is_thin;
-    bool lanes;                    /* rows of a are lanes of vectors, lda apart; it is thin then */
+    int64_t lane_rows;             /* first rows of a that are lanes of vectors, lda in each pass; it is thin then */
     const struct heed_dots *words; /* whose tiles take pairs as words; NULL: factors are floats */
     int depth;                     /* elements of k in a step of tiles: 1, or the 2 of a word; k and parts of it count steps */
     int64_t tasks;
@@ -70,9 +70,9 @@ enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace);
  */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
-/* Whether rows of op(a) are lanes of vectors; so many of them in each pass, in whole vectors. */
-bool heed_gemm_takes_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels);
-int64_t heed_gemm_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels);
+/* How many rows of op(a), from the first on, are lanes of vectors, and of so many those of each pass, in whole vectors. */
+int64_t heed_gemm_lane_rows(const struct heed_gemm *request, const struct heed_kernels *kernels);
+int64_t heed_gemm_lanes(int64_t lane_rows, const struct heed_kernels *kernels);
 /* Whether pairs of this request are words where it is thin, a as load_a of kernels->pairs has it; tiles always have words there. */
 bool heed_gemm_takes_words(const struct heed_gemm *request, const struct heed_kernels *kernels);
 

@@ -104,17 +104,21 @@ static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_k
  * squares or copies (5 to 16 rows) and tiles, from memory and in brackets from L3: AVX2 5 rows 0.70 to 0.79 (1.1), 8 rows 0.58 to
  * 0.65 (0.83 to 0.88), 12 rows 0.78 (1.02 to 1.1), 16 rows 0.52 to 0.60 (0.74 to 0.85), 24 rows 0.61 to 0.65 (0.76 to 0.86), 32 to
  * 64 rows 0.71 to 0.86 (0.88 to 0.95); AVX-512 13 rows 0.87 to 0.93 (0.84 to 0.99), 16 rows 0.73 to 0.76 (0.74 to 0.79), 28 rows
- * 0.93 to 0.97, 32, 48 and 64 rows 0.83 to 0.92 (0.86 to 0.95), but 20 and 24 rows 1.03 to 1.3.  From L2 8 and 16 rows take 0.83 to
- * 0.98, 5 and 12 rows 1.1 to 1.3, from L1 any 0.92 to 1.3. */
-bool heed_gemm_takes_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    const bool has_wide = kernels->tile_columns >= HEED_PANEL, far = is_far(request);
-    const int64_t m = request->m, idle = round_up(m, kernels->lanes) - m;
+ * 0.93 to 0.97, 32, 48 and 64 rows 0.83 to 0.92 (0.86 to 0.95), but 20 and 24 rows 1.03 to 1.3.  With whole vectors as lanes and
+ * the rest as squares 17 to 24 rows take 0.80 to 0.88 (0.90 to 0.97), 33 to 56 rows 0.92 to 0.97 (0.94 to 1.0).  From L2 8 and 16
+ * rows take 0.83 to 0.98, 5 and 12 rows 1.1 to 1.3, from L1 any 0.92 to 1.3. */
+int64_t heed_gemm_lane_rows(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    const bool has_wide = kernels->tile_columns >= HEED_PANEL;
+    const int64_t m = request->m;
     if (!request->transpose_b || request->packed_b || request->transpose_a || request->b_type != HEED_F32 ||
         request->compute != HEED_COMPUTE_F32 || !heed_gemm_reads_ab(request) || kernels->lanes == 1)
-        return false;
+        return 0;
     if (m > LANE_ROWS || m <= (has_wide ? HEED_GEMM_FEW_ROWS : FEW_ROWS_NARROW) || !exceeds(request, heed_cache_sizes().l1))
-        return false;
-    return idle <= (!far ? IDLE_NEAR : has_wide ? IDLE_WIDE : kernels->lanes);
+        return 0;
+    const int64_t beyond = m % kernels->lanes, idle = beyond ? kernels->lanes - beyond : 0;
+    if (idle <= (!is_far(request) ? IDLE_NEAR : has_wide ? IDLE_WIDE : kernels->lanes))
+        return m;
+    return has_wide && is_far(request) && beyond <= PASS_ROWS && request->a_type == HEED_F32 ? m - beyond : 0;
 }
 
 /* Packed floats and tiles as wide as a panel: a single row is as quick by these, and so are few from L2, where 4 rows times 384 x
@@ -124,7 +128,7 @@ bool heed_gemm_takes_lanes(const struct heed_gemm *request, const struct heed_ke
  * time from memory, from L2 and L3 0.75 to 1.03 (AVX2 0.2 to 0.72, and 0.8 to 1.16).  Other types become floats on their way, or
  * words, but are not rounded: pairs are made of bf16 and bytes alone. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (heed_gemm_takes_lanes(request, kernels))
+    if (heed_gemm_lane_rows(request, kernels) > 0)
         return true;
     if (request->m > rows_at_most(request, kernels) || request->transpose_a || !heed_gemm_reads_ab(request))
         return false;
@@ -249,13 +253,15 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
         kernels->thin_product(&product);
 }
 
-int64_t heed_gemm_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    const int64_t vectors = ceil_div(request->m, kernels->lanes), most = kernels->lane_rows / kernels->lanes;
+int64_t heed_gemm_lanes(int64_t lane_rows, const struct heed_kernels *kernels) {
+    const int64_t vectors = ceil_div(lane_rows, kernels->lanes), most = kernels->lane_rows / kernels->lanes;
     return ceil_div(vectors, ceil_div(vectors, most)) * kernels->lanes;
 }
 
-/* Rows of b along k, and rows of a as lanes, in passes, of which all but the first find b in L2. */
-static void multiply_lanes(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c) {
+/* Rows of b along k, and rows of a as lanes, in passes, of which the last may have rows of a as they are.  All but the first find b
+ * in L2. */
+static void multiply_lanes(const struct gemm_run *run, const struct thin_columns *c) {
+    const struct heed_gemm *request = run->request;
     struct heed_thin_product pass = {.columns = (int)c->columns,
                                      .k = request->k,
                                      .a = c->a,
@@ -267,14 +273,17 @@ static void multiply_lanes(const struct heed_gemm *request, const struct heed_ke
                                      .ldc = c->ldsums,
                                      .far = is_far(request),
                                      .near = !exceeds_l2(request, 1),
+                                     .crowded = is_crowded(request),
                                      .fetch_into = heed_fetch_into_by(heed_cpu_traits()),
                                      .next = heed_gemm_b_at(request, c->next, 0),
                                      .next_step = type_span(request->b_type, request->ldb)};
-    for (int64_t row = 0; row < request->m; row += c->lda) {
-        pass.rows = (int)min_i64(c->lda, request->m - row);
-        kernels->thin_product_lanes(&pass);
-        pass.a += pass.k * pass.lda;
-        pass.c += pass.lda * pass.ldc;
+    for (int64_t row = 0; row < request->m; row += pass.rows) {
+        const bool lanes = row < run->lane_rows;
+        pass.c = c->sums + row * pass.ldc;
+        pass.rows = (int)(lanes ? min_i64(c->lda, run->lane_rows - row) : request->m - row);
+        pass.a = lanes ? c->a + row * pass.k : (const float *)request->a + row * request->lda;
+        pass.lda = lanes ? c->lda : request->lda;
+        (lanes ? run->kernels->thin_product_lanes : run->kernels->thin_product_transposed)(&pass);
         pass.next = NULL;
         pass.far = false;
         pass.near = true;
@@ -290,10 +299,6 @@ static int64_t k_of_blocks(const struct heed_gemm *request) {
 }
 
 static void multiply_columns(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c) {
-    if (heed_gemm_takes_lanes(request, kernels)) {
-        multiply_lanes(request, kernels, c);
-        return;
-    }
     const int64_t done = k_of_blocks(request);
     if (done > 0)
         multiply_blocks(request, kernels, c, done);
@@ -305,24 +310,33 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
  * times as long, and bf16 twice.  Where lines are fetched once, pieces of longer rows are 1024 elements: one row times 4096 x 11008
  * floats takes 0.87 of the time so, bf16 0.82, two rows 0.88 and 0.98; of floats for a tall tile 256: 8 rows 0.88 to 0.96, 10 rows
  * 0.8 to 0.89, 12 rows 0.89 to 0.99 (Zen 5). */
-static int64_t columns_at_once(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+static int64_t columns_at_once(const struct gemm_run *run) {
+    const struct heed_gemm *request = run->request;
+    if (run->lane_rows > 0 && request->m > run->lda) { /* several passes find as many in L2 */
+        const int64_t near = heed_cache_sizes().l2 / 4 / type_span(request->b_type, request->k);
+        return max_i64(HEED_LINE, min_i64(HEED_PANEL, near / HEED_LINE * HEED_LINE));
+    }
     if (request->packed_b || request->transpose_b)
         return HEED_PANEL;
     const int64_t most = HEED_GEMM_THIN_FLOATS / request->m / HEED_PANEL * HEED_PANEL;
     if (request->n <= most || !has_trait(HEED_TRAIT_FETCHES_ONCE))
         return most;
-    return min_i64(most, request->b_type == HEED_F32 && request->m > kernels->tile_rows ? PIECE_TALL : PIECE);
+    return min_i64(most, request->b_type == HEED_F32 && request->m > run->kernels->tile_rows ? PIECE_TALL : PIECE);
 }
 
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums) {
     const struct heed_gemm *request = run->request;
-    const int64_t most = columns_at_once(request, run->kernels);
+    const int64_t most = columns_at_once(run);
     for (int64_t columns; column < end; column += columns) {
         if (heed_exec_cancelled(run->exec))
             return false;
         columns = min_i64(most, end - column);
         const int64_t next = column + columns < end ? column + columns : column, ld = round_up(columns, HEED_PANEL);
-        multiply_columns(request, run->kernels, &(struct thin_columns){column, columns, next, a, lda, sums, ld});
+        const struct thin_columns c = {column, columns, next, a, lda, sums, ld};
+        if (run->lane_rows > 0)
+            multiply_lanes(run, &c);
+        else
+            multiply_columns(request, run->kernels, &c);
         heed_gemm_finish(request, run->epilogue, run->kernels, &(struct heed_gemm_sums){0, request->m, column, columns, sums, ld});
     }
     return true;

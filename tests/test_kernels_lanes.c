@@ -21,7 +21,8 @@ static void check_lanes(const struct heed_kernels *table, struct rng *rng, int r
     const enum fill mode = any_fill(rng);
     const int columns = (int)rng_range(rng, 1, HEED_PANEL), whole = (int)round_up(columns, HEED_SUM_LANES);
     const int64_t all_rows = round_up(rows, table->lanes);
-    float *x = new_filled(rng, mode, rows * k), *y = new_filled(rng, mode, columns * k), *got = new_floats(all_rows * whole);
+    float *x = new_filled(rng, mode, rows * k), *y = new_filled(rng, mode, columns * k),
+          *got = new_filled(rng, FILL_NORMAL, all_rows * whole);
     struct tensor a = lanes_of(table, x, rows, k, rng);
     struct tensor b = matrix(columns, k, k + rng_range(rng, 0, 1) * rng_range(rng, 0, 20), any_placement(rng), y);
     struct tensor c = matrix(all_rows, whole, whole + rng_range(rng, 0, 3), any_placement(rng), got);
