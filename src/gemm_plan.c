@@ -295,7 +295,7 @@ static void plan_rows_of_a(struct gemm_run *run) {
                                                       : 0;
     const int64_t steps = run->words ? round_up(k, HEED_DOT) / (request->transpose_a ? 1 : run->depth) : k;
     const bool lanes = run->lane_rows > 0;
-    run->lda = lanes ? heed_gemm_lanes(run->lane_rows, run->kernels) : (ceil_div(steps, HEED_LINE) | 1) * HEED_LINE;
+    run->lda = lanes ? heed_gemm_lanes_of_pass(run->lane_rows, run->kernels) : (ceil_div(steps, HEED_LINE) | 1) * HEED_LINE;
     run->worker_floats = run->a_at + workspace_product(lanes ? round_up(run->lane_rows, run->lda) : rows, lanes ? k : run->lda);
 }
 

@@ -72,7 +72,7 @@ bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernel
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
 /* How many rows of op(a), from the first on, are lanes of vectors, and of so many those of each pass, in whole vectors. */
 int64_t heed_gemm_lane_rows(const struct heed_gemm *request, const struct heed_kernels *kernels);
-int64_t heed_gemm_lanes(int64_t lane_rows, const struct heed_kernels *kernels);
+int64_t heed_gemm_lanes_of_pass(int64_t lane_rows, const struct heed_kernels *kernels);
 /* Whether pairs of this request are words where it is thin, a as load_a of kernels->pairs has it; tiles always have words there. */
 bool heed_gemm_takes_words(const struct heed_gemm *request, const struct heed_kernels *kernels);
 

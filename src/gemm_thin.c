@@ -253,8 +253,8 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
         kernels->thin_product(&product);
 }
 
-int64_t heed_gemm_lanes(int64_t lane_rows, const struct heed_kernels *kernels) {
-    const int64_t vectors = ceil_div(lane_rows, kernels->lanes), most = kernels->lane_rows / kernels->lanes;
+int64_t heed_gemm_lanes_of_pass(int64_t lane_rows, const struct heed_kernels *kernels) {
+    const int64_t vectors = ceil_div(lane_rows, kernels->lanes), most = kernels->most_lanes / kernels->lanes;
     return ceil_div(vectors, ceil_div(vectors, most)) * kernels->lanes;
 }
 

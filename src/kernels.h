@@ -24,7 +24,7 @@ struct heed_kernels {
     const char *name;  /* the name in HEED_ISA, benchmarks and reports */
     unsigned requires; /* HEED_CPU_* bits of cpu.h that must be there to run this table */
     int lanes;         /* floats in a vector */
-    int lane_rows;     /* the most that thin_product_lanes takes, a multiple of lanes */
+    int most_lanes;    /* rows that thin_product_lanes takes, a multiple of lanes */
     int tile_rows;     /* of tiles of floats, at most HEED_MAX_TILE_ROWS; dots have their own, tall tiles twice as many */
     int tile_columns;  /* a multiple of lanes that divides HEED_PANEL */
 

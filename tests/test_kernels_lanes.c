@@ -64,7 +64,7 @@ START_TEST(test_lanes) {
     const struct heed_kernels *table = heed_kernels_usable(_i);
     struct rng rng = rng_for("lanes", 0);
     for (int64_t repeat = 0; repeat < test_count(2); repeat++)
-        for (int rows = 1; rows <= table->lane_rows; rows++)
+        for (int rows = 1; rows <= table->most_lanes; rows++)
             check_lanes(table, &rng, rows, depths[rng_range(&rng, 0, (int)(sizeof depths / sizeof *depths) - 1)]);
 }
 END_TEST

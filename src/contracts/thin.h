@@ -49,7 +49,7 @@ struct heed_thin_product {
 
 /* thin_product_lanes is the same of a transposed b of floats, at most HEED_PANEL columns, but rows of a are lanes of vectors:
  * element p of row i is a[p * lda + i].  Of a and of c there are whole vectors of rows, whatever is behind the last, and no more
- * rows than lane_rows of the table.  Nothing is skipped, continues, or is pairs. */
+ * rows than most_lanes of the table.  Nothing is skipped, continues, or is pairs. */
 
 /* c[i][j] = chain, from 0, by fma over p = 0..k-1 of a[i][p] * b[p][j], for all j < HEED_PANEL, the leading dimension of c.  b is a
  * panel that pack_blocks made or, if packed is NULL, what it is made of; k has whole blocks, of bytes 32, and is not 0.  What

@@ -92,7 +92,7 @@ static const struct heed_i8_kernels i8_kernels = {
 /* With these dots, or others, with pairs that are words, or none (NULL), and the thin products for them. */
 #define KERNELS(table_name, table_requires, table_dots, table_pairs, table_thin, table_thin_transposed, table_i8)                  \
     {                                                                                                                              \
-        .name = table_name, .requires = table_requires, .lanes = VF_LANES, .lane_rows = LANES_VECTORS * VF_LANES,                  \
+        .name = table_name, .requires = table_requires, .lanes = VF_LANES, .most_lanes = LANES_VECTORS * VF_LANES,                 \
         .tile_rows = TILE_ROWS, .tile_columns = TILE_COLUMNS, .pack = pack, .pack_blocks = pack_blocks,                            \
         .unpack_blocks = unpack_blocks, .unpack_words = unpack_words, .pack_transposed = pack_transposed,                          \
         .pack_strips = GEMM_IS_WIDE ? NULL : pack_strips, .store_keys = store_keys, .pair_queries = pair_queries,                  \
