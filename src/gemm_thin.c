@@ -21,12 +21,12 @@ enum {
     PASS_ROWS = 8,         /* the most that squares of what is not far have registers for */
     LANE_ROWS = 64,        /* whose sums have room */
     FEW_ROWS_NARROW = 4,   /* for which squares have registers, where vectors are narrow */
-    IDLE_NEAR = 1,         /* lanes */
-    IDLE_WIDE = 4,
-    PLAIN_FAR = 4,   /* L2 caches */
-    PACED_ROWS = 2,  /* see multiply_at_pace */
-    PIECE = 1024,    /* elements of a row of b as it is */
-    PIECE_TALL = 256 /* of floats, for a tall tile */
+    IDLE_NEAR = 1,         /* lanes without a row, at most, where b is not far */
+    IDLE_WIDE = 4,         /* of vectors as wide as a line, where it is */
+    PLAIN_FAR = 4,         /* L2 caches */
+    PACED_ROWS = 2,        /* see multiply_at_pace */
+    PIECE = 1024,          /* elements of a row of b as it is */
+    PIECE_TALL = 256       /* of floats, for a tall tile */
 };
 _Static_assert((int)FAR_ROWS_WIDENED *(int)HEED_PANEL <= (int)HEED_GEMM_THIN_FLOATS, "sums of a panel have room");
 
@@ -211,9 +211,8 @@ static bool is_crowded(const struct heed_gemm *request) {
     return !soon && heed_cache_crowded(type_span(request->b_type, request->ldb));
 }
 
-/* From `done` elements of k on, whose sums are there. */
-static void multiply_elements(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c,
-                              int64_t done) {
+/* Products of floats, 16 bits or words, from `done` elements of k on, whose sums are there. */
+static struct heed_thin_product product_of(const struct heed_gemm *request, const struct thin_columns *c, int64_t done) {
     struct heed_thin_product product = {.rows = (int)request->m,
                                         .columns = (int)c->columns,
                                         .k = request->k - done,
@@ -236,14 +235,21 @@ static void multiply_elements(const struct heed_gemm *request, const struct heed
         product.b = heed_gemm_packed_at(request, c->column, 0);
         product.ldb = HEED_PANEL;
         product.next = heed_gemm_packed_at(request, c->next, 0);
-        (heed_gemm_takes_words(request, kernels) ? kernels->pairs->thin_product : kernels->thin_product)(&product);
-        return;
+    } else {
+        product.b = heed_gemm_b_at(request, c->column, done);
+        product.ldb = request->ldb;
+        product.next = heed_gemm_b_at(request, c->next, 0);
+        product.next_step = type_span(request->b_type, request->ldb);
     }
-    product.b = heed_gemm_b_at(request, c->column, done);
-    product.ldb = request->ldb;
-    product.next = heed_gemm_b_at(request, c->next, 0);
-    product.next_step = type_span(request->b_type, request->ldb);
-    if (request->transpose_b && heed_gemm_takes_words(request, kernels))
+    return product;
+}
+
+static void multiply_elements(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c,
+                              int64_t done) {
+    struct heed_thin_product product = product_of(request, c, done);
+    if (request->packed_b)
+        (heed_gemm_takes_words(request, kernels) ? kernels->pairs->thin_product : kernels->thin_product)(&product);
+    else if (request->transpose_b && heed_gemm_takes_words(request, kernels))
         kernels->pairs->thin_product_transposed(&product);
     else if (tries_pace(request))
         multiply_at_pace(kernels, &product);
@@ -262,21 +268,7 @@ int64_t heed_gemm_lanes_of_pass(int64_t lane_rows, const struct heed_kernels *ke
  * in L2. */
 static void multiply_lanes(const struct gemm_run *run, const struct thin_columns *c) {
     const struct heed_gemm *request = run->request;
-    struct heed_thin_product pass = {.columns = (int)c->columns,
-                                     .k = request->k,
-                                     .a = c->a,
-                                     .lda = c->lda,
-                                     .b = heed_gemm_b_at(request, c->column, 0),
-                                     .type = request->b_type,
-                                     .ldb = request->ldb,
-                                     .c = c->sums,
-                                     .ldc = c->ldsums,
-                                     .far = is_far(request),
-                                     .near = !exceeds_l2(request, 1),
-                                     .crowded = is_crowded(request),
-                                     .fetch_into = heed_fetch_into_by(heed_cpu_traits()),
-                                     .next = heed_gemm_b_at(request, c->next, 0),
-                                     .next_step = type_span(request->b_type, request->ldb)};
+    struct heed_thin_product pass = product_of(request, c, 0);
     for (int64_t row = 0; row < request->m; row += pass.rows) {
         const bool lanes = row < run->lane_rows;
         pass.c = c->sums + row * pass.ldc;

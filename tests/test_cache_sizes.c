@@ -272,6 +272,7 @@ START_TEST(test_cache_sizes_and_few_rows) {
     for (gemm.m = 1; gemm.m <= MOST_ROWS; gemm.m += test_quick() ? 5 : 1)
         for (int i = 0; i < BELIEFS; i += BELIEFS - 1) {
             believe(&believed[i], 0);
+            memset(got, 0xff, MOST_ROWS * COLUMNS * sizeof *got);
             ck_assert_int_eq(heed_gemm(&gemm, &exec), HEED_OK);
             must_be_same("few rows", &exec, &believed[i], got, want, gemm.m, COLUMNS);
         }
