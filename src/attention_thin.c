@@ -52,6 +52,7 @@ static void score_panels(const struct attention_block *block) {
 void heed_block_score_rows(const struct attention_block *block, int from, int to) {
     const struct attention_chunk *chunk = block->chunk;
     const struct heed_attention *request = block->plan->request;
+    const bool into_l2 = block->plan->fetch_into == HEED_INTO_L2;
     block->kernels->thin_product_transposed(&(struct heed_thin_product){
         .rows = (int)block->rows,
         .columns = to - from,
@@ -66,6 +67,8 @@ void heed_block_score_rows(const struct attention_block *block, int from, int to
         .ldc = HEED_CHUNK,
         .crowded = heed_cache_crowded(type_span(chunk->key_type, request->key.token_stride)),
         .skipped = larger(0, chunk->begin - from),
+        .paced = block->paced,
+        .fetch_into = into_l2 ? HEED_INTO_L2 : HEED_INTO_L1_AND_L2, /* into L1 alone has not been timed */
         .next = block->after_keys.data,
         .next_step = block->after_keys.step,
     });
@@ -117,6 +120,7 @@ static void weight_values(const struct attention_block *block, int i, int rows, 
             .ldc = output_ld,
             .pairs = block->plan->pairs && !half,
             .continues = true,
+            .crowded = heed_cache_crowded(type_span(chunk->value_type, chunk->value_ld)),
             .in_order = block->plan->values_in_order,
             .exact = !block->plan->request->cache,
             .paced = block->paced,

@@ -204,13 +204,6 @@ static int passes_for(const struct heed_gemm *request, const struct heed_kernels
     return several ? (int)ceil_div(request->m, PASS_ROWS) : 1;
 }
 
-/* One row of bf16 takes a line in by two steps, before others have its place: though crowded, side by side it takes 0.90 to 0.95 of
- * the time times 4096 x 4096, 0.94 times 2048 x 2048 from memory, 1.1 from L3 (AVX2, Zen 3). */
-static bool is_crowded(const struct heed_gemm *request) {
-    const bool soon = request->m == 1 && request->b_type == HEED_BF16;
-    return !soon && heed_cache_crowded(type_span(request->b_type, request->ldb));
-}
-
 /* Products of floats, 16 bits or words, from `done` elements of k on, whose sums are there. */
 static struct heed_thin_product product_of(const struct heed_gemm *request, const struct thin_columns *c, int64_t done) {
     struct heed_thin_product product = {.rows = (int)request->m,
@@ -226,7 +219,7 @@ static struct heed_thin_product product_of(const struct heed_gemm *request, cons
                                         .continues = done > 0,
                                         .far = is_far(request),
                                         .near = !exceeds_l2(request, 1),
-                                        .crowded = is_crowded(request),
+                                        .crowded = heed_cache_crowded(type_span(request->b_type, request->ldb)),
                                         .in_order = request->packed_b,
                                         .exact = !request->packed_b,
                                         .fetch_into = heed_fetch_into_by(heed_cpu_traits())};

@@ -31,6 +31,7 @@ INLINE vf pair_chain(vf acc, vf a, vf b) {
 #include "kernels/exp_beside.h"
 #include "kernels/transpose.h"
 #include "kernels/paced.h"
+#include "kernels/thin_pieces.h"
 #include "kernels/thin_squares.h"
 #include "kernels/thin_window.h"
 #include "kernels/fetch_pages.h"

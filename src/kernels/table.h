@@ -43,6 +43,7 @@
 #include "kernels/thin_in_order.h"
 #include "kernels/thin_followed.h"
 #include "kernels/thin_product.h"
+#include "kernels/thin_pieces.h"
 #include "kernels/thin_squares.h"
 #include "kernels/thin_transposed.h"
 #include "kernels/thin_lanes.h"

@@ -42,6 +42,28 @@ INLINE void thin_last_step(const enum heed_type type, const enum thin_b kind, co
     thin_step(type, kind, kind == THIN_PAIR_WORDS, 0, rows, vectors, acc, a, pairs && kind == THIN_ROWS_OF_B ? b->at[1] : b->at[0]);
 }
 
+/* Turns of one tile, and how many steps are left behind them. */
+INLINE int64_t thin_turns(const enum heed_type type, const enum thin_b kind, const bool into_l2, const int rows, const int vectors,
+                          const struct thin_window *window, vf acc[][THIN_VECTORS], struct tile_rows *a, struct thin_rows_of_b *b,
+                          struct thin_ahead ahead) {
+    const int steps = thin_steps(type);
+    const uintptr_t further = window->further;
+    int64_t k = window->k;
+    int wait = window->turn;
+    NO_UNROLL for (; k >= steps; k -= steps) {
+        if (wait-- == 0) {
+            thin_fetch(type, vectors, into_l2, ahead, further);
+            wait = window->turns - 1;
+        }
+        ahead.data += (uintptr_t)(steps * ahead.step);
+        if (kind == THIN_ROWS_OF_B && window->paced) /* words are weights, which never are */
+            b->at[0] = paced(b->at[0], steps * vectors * VF_LANES * (int)type_bytes(type));
+        thin_turn(type, kind, steps, rows, vectors, acc, a, b);
+        PIN(k); /* gcc 12 else counts on the stack */
+    }
+    return k;
+}
+
 /* One tile. */
 INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const int rows, const int vectors,
                       const struct thin_window *window, struct tile_rows a, struct thin_rows_of_b b, struct thin_ahead ahead,
@@ -50,24 +72,15 @@ INLINE void thin_body(const enum heed_type type, const enum thin_b kind, const i
     vf acc[THIN_ROWS][THIN_VECTORS];
     const enum heed_type order = kind == THIN_ROWS_OF_B ? type : HEED_F32; /* of sums */
     const int steps = thin_steps(type);
-    const uintptr_t further = window->further;
-    int64_t k = window->k;
-    int wait = window->turn;
+    int64_t k;
     if (window->continues)
         UNROLL for (int i = 0; i < rows; i++) thin_load_sums(order, vectors, c + i * window->ldc, acc[i]);
     else
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) acc[i][v] = v_zero();
-    NO_UNROLL for (; k >= steps; k -= steps) {
-        if (wait-- == 0) {
-            thin_fetch(type, vectors, window->into_l2, ahead, further);
-            wait = window->turns - 1;
-        }
-        ahead.data += (uintptr_t)(steps * ahead.step);
-        if (kind == THIN_ROWS_OF_B && window->paced) /* words are weights, which never are */
-            b.at[0] = paced(b.at[0], steps * vectors * VF_LANES * (int)type_bytes(type));
-        thin_turn(type, kind, steps, rows, vectors, acc, &a, &b);
-        PIN(k); /* gcc 12 else counts on the stack */
-    }
+    if (VF_LANES < HEED_LINE && kind == THIN_ROWS_OF_B && window->into_l2 && ahead.step > vectors * VF_LANES * type_bytes(type))
+        k = thin_turns(type, kind, true, rows, vectors, window, acc, &a, &b, ahead);
+    else
+        k = thin_turns(type, kind, VF_LANES == HEED_LINE && window->into_l2, rows, vectors, window, acc, &a, &b, ahead);
     NO_UNROLL for (; steps > LEAST_STEPS && k >= LEAST_STEPS; k -= LEAST_STEPS)
         thin_turn(type, kind, LEAST_STEPS, rows, vectors, acc, &a, &b);
     if (k > 0)

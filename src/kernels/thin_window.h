@@ -24,6 +24,7 @@ enum {
      * fetched (8 rows from L2 0.91 of the AVX-512 peak, two tiles of 4 rows 0.83; AVX2, one vector wide, 0.77 and 0.88). */
     TALL_VECTORS = TILE_VECTORS / 2,
     THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS,
+    CROWDED_LINES = 8,   /* of crowded rows, which L1 keeps (contracts/thin.h) */
     THIN_MOST_ROWS = 12, /* of tables of shapes */
     THIN_MOST_VECTORS = 4
 };
@@ -93,7 +94,7 @@ INLINE void thin_fetch_rows(const enum heed_type type, const int vectors, const 
 }
 INLINE void thin_fetch(const enum heed_type type, const int vectors, bool into_l2, struct thin_ahead ahead, uintptr_t further) {
     PIN(ahead.data); /* else gcc 12 has a pointer for each line, some in vectors' registers: decoding in pairs takes 1.04 to 1.1 */
-    if (VF_LANES == HEED_LINE && into_l2)
+    if (into_l2)
         thin_fetch_rows(type, vectors, true, ahead, further);
     else
         thin_fetch_rows(type, vectors, false, ahead, further);
@@ -241,7 +242,7 @@ INLINE struct thin_window thin_window_at(const struct heed_thin_product *product
         .pairs = product->pairs,
         .continues = product->continues || row > 0,
         .paced = product->paced,
-        .into_l2 = product->fetch_into == HEED_INTO_L2,
+        .into_l2 = product->fetch_into == HEED_INTO_L2 || (product->crowded && 2 * rows > CROWDED_LINES),
     };
     window.ahead = thin_ahead_at(product, row + min_i64(left, rows));
     const struct thin_ahead further = once ? (struct thin_ahead){0, 0} : thin_ahead_at(product, row + window.k + rows);

@@ -39,6 +39,11 @@ INLINE void tile_rows_pin(const int rows, struct tile_rows *at) {
         PIN(at->third);
 }
 
+/* What was loaded from there is loaded anew. */
+INLINE void tile_rows_repin(const int rows, struct tile_rows *at) {
+    UNROLL for (int g = 0; g * ROW_GROUP < rows; g++) PIN(at->group[g]);
+}
+
 INLINE void tile_rows_begin(const int rows, struct tile_rows *at, const float *a, int64_t lda) {
     const int64_t next = ROW_GROUP * lda;
     at->second = lda * (int64_t)sizeof(float);

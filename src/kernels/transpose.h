@@ -37,6 +37,23 @@ INLINE void transpose_elements(const enum heed_type type, const void *from, int6
     v_transpose(r);
 }
 
+/* r[i]: the i-th of VF_PIECE floats, or words of bf16, of all rows. */
+INLINE void transpose_piece(const enum heed_type type, const void *from, int64_t ld, vf r[VF_PIECE]) {
+    enum { PIECES = VF_LANES / VF_PIECE };
+    const int64_t row = type_span(type, ld);
+    const char *at[PIECES];
+    UNROLL for (int j = 0; j < PIECES; j++) {
+        at[j] = (const char *)from + j * VF_PIECE * row;
+        PIN(at[j]);
+    }
+    UNROLL for (int i = 0; i < VF_PIECE; i++) {
+        const char *p[PIECES];
+        UNROLL for (int j = 0; j < PIECES; j++) p[j] = at[j] + i * row;
+        r[i] = v_load_pieces(p, PIECES);
+    }
+    v_transpose_pieces(r);
+}
+
 /* to[p * to_ld + i] = element p of row i, for rows [first, rows) and p < transpose_step(type, left), left; +0 for other rows. */
 INLINE void transpose(const enum heed_type type, const void *from, int64_t ld, const int first, const int rows, int64_t left,
                       float *to, int64_t to_ld) {
