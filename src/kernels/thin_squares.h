@@ -13,7 +13,8 @@ enum {
     /* What was asked for may have been dropped: so few rows of floats ask again, so many elements ahead.  Times 4096 x 4096 from
      * memory 2 to 6 rows take 0.85 to 0.93 of the time so, 8 and 12 rows 1.0 to 1.12, and AVX2, which has half as many rows of b
      * under way, as long.  From L3 1 and 2 rows take 1.09 to 1.25, 3 and 4 rows 0.97 to 1.04: the former ask again where a pace is
-     * wanted, which one row keeps, too: 0.88 of the time (2 rows 1.0 to 1.1, 4 rows 1.1 to 1.25 of it; Zen 4). */
+     * wanted, which one row keeps, too: 0.88 of the time (2 rows 1.0 to 1.1, 4 rows 1.1 to 1.25 of it; Zen 4).  So do AVX2's two:
+     * decoding from floats in rows, one and two to a key/value head, 0.91 and 0.97, three and four 1.0 to 1.05. */
     AGAIN_ROWS = VF_LANES >= HEED_LINE ? 6 : 0,
     AGAIN = 256,
     AGAIN_PACED_ROWS = 2,
