@@ -2,9 +2,10 @@
  *
  * What one head has of 256 tokens are short pieces with gaps between them, which memory gives at 0.6 of a plain read's rate; pieces
  * of 16 tokens, head by head, are soon all that lies there.  So, and at a pace (pace.c), decoding from floats takes 0.77 of the
- * time with 8 heads of 128, 0.76 with 12 of 64, 0.68 with 8 of 96, by AVX2 0.92, from L3 1.0 to 1.05.  But turns of 32 tokens
- * take 1.2 times as long as these, 16 bits by turns 1.07 to 1.13 (Zen 4).  So they are for floats, and for a token of each
- * sequence, all rows of which see the same keys; and where lines go into L2 alone, for no other processor has been tried. */
+ * time with 8 heads of 128, 0.76 with 12 of 64, 0.68 with 8 of 96, by AVX2 0.80, 0.75 with 12 of 64, from L3 1.0 to 1.05.  But
+ * turns of 32 tokens take 1.2 times as long as these, 16 bits by turns 1.07 to 1.13 (Zen 4).  So they are for floats, and for a
+ * token of each sequence, all rows of which see the same keys; and where lines go into L2 alone, for no other processor has been
+ * tried. */
 #include "attention_block.h"
 #include "internal.h"
 #include "pace.h"

@@ -30,7 +30,7 @@ struct thin_pieces {
     uintptr_t far, near;
     int64_t step, across, bytes, at;
     int rows;
-    bool again; /* what lies AGAIN elements ahead of a square is asked for once more */
+    bool again; /* what lies a little ahead of a square is asked for once more (thin_fetch_again) */
 };
 
 INLINE void thin_fetch_far(const struct thin_pieces *pieces, int64_t line, const int lines) {

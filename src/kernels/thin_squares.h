@@ -39,9 +39,10 @@ enum thin_squares { SQUARES_OF_ELEMENTS, SQUARES_OF_PAIRS, SQUARES_OF_WORDS };
  * side: AVX-512's 32 take 1.05 to 1.5, from L3 0.84 to 1.5 (Zen 5).
  *
  * AVX2's two come by halves (thin_square_parts).  Of the time with one square, or of bf16 and 1 or 2 rows with two whole ones, 1 to
- * 3 rows times 768 x 768 floats from L3 take 0.54 to 0.84, 1 to 4 rows of bf16 0.76 to 0.87, from memory 0.93 to 1.0 and 0.72 to
- * 0.90; 4 rows of floats 1.03 to 1.06, 1 to 4 rows of f16 as long (Zen 4; Zen 5 took up to 1.3 by two whole ones from memory).
- * NEON has not been timed. */
+ * 3 rows times 768 x 768 floats from L3 take 0.54 to 0.84, 1 to 4 rows of bf16 0.74 to 0.89, from memory 0.93 to 1.05 and 0.71 to
+ * 0.96; but 4 rows of floats 1.03 to 1.06, 1 and 2 rows of f16 1.05 to 1.11, which therefore come by two whole ones (Zen 4).  What
+ * is not in L2 goes so only where all is fetched into L2: elsewhere whole ones took up to 1.3 from memory (Zen 5), and halves have
+ * not been timed.  NEON has not been, either. */
 INLINE int thin_squares_beside(const enum heed_type type, const int rows, bool near, bool into_l2) {
     const bool halves = type != HEED_F32;
     int most = 0;

@@ -24,7 +24,7 @@ enum {
      * fetched (8 rows from L2 0.91 of the AVX-512 peak, two tiles of 4 rows 0.83; AVX2, one vector wide, 0.77 and 0.88). */
     TALL_VECTORS = TILE_VECTORS / 2,
     THIN_ROWS = TALL_VECTORS > 1 ? TALL_ROWS : TILE_ROWS,
-    CROWDED_LINES = 8,   /* of crowded rows, which L1 keeps (contracts/thin.h) */
+    CROWDED_LINES = 8,   /* of crowded rows, which L1 keeps (contracts/thin.h): of a window and the next one together */
     THIN_MOST_ROWS = 12, /* of tables of shapes */
     THIN_MOST_VECTORS = 4
 };
