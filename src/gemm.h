@@ -51,7 +51,7 @@ static inline bool heed_gemm_reads_ab(const struct heed_gemm *request) {
 
 enum {
     HEED_GEMM_FEW_ROWS = 12,      /* up to so many, a product waits for b */
-    HEED_GEMM_THIN_FLOATS = 4096, /* of their sums: half of an L1 */
+    HEED_GEMM_THIN_FLOATS = 4096, /* of their sums, at least: half of an L1 */
 };
 /* The request with strides that may be multiplied: that of a single row may be any number, and is its length here. */
 struct heed_gemm heed_gemm_safe(const struct heed_gemm *request);

@@ -309,7 +309,7 @@ static void plan_workspace(struct gemm_run *run) {
                 (blocked ? workspace_round(run->block_rows * (run->span_k < run->k ? run->group_columns : run->block_columns)) : 0);
     run->strips_at = run->c_at + (heed_gemm_tiles_finish(run) ? 0 : HEED_GEMM_APART_TILES * HEED_MAX_TILE_ROWS * HEED_PANEL);
     if (run->is_thin)
-        run->strips_at = HEED_GEMM_THIN_FLOATS;
+        run->strips_at = heed_gemm_thin_floats(request);
     run->a_at = run->strips_at + strips_floats(run);
     plan_rows_of_a(run);
 }

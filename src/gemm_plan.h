@@ -66,8 +66,9 @@ int64_t heed_gemm_k_of(const struct gemm_run *run, int64_t start, int64_t steps)
 enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace);
 
 /* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
- * a: op(a) as floats, pairs, words or lanes.  sums has HEED_GEMM_THIN_FLOATS, aligned to 64 bytes.  False: the call was cancelled.
+ * a: op(a) as floats, pairs, words or lanes.  sums has heed_gemm_thin_floats, aligned to 64 bytes.  False: the call was cancelled.
  */
+int64_t heed_gemm_thin_floats(const struct heed_gemm *request);
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
 /* How many rows of op(a), from the first on, are lanes of vectors, and of so many those of each pass, in whole vectors. */

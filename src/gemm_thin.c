@@ -24,7 +24,10 @@ enum {
     IDLE_NEAR = 1,         /* lanes without a row, at most, where b is not far */
     IDLE_WIDE = 4,         /* of vectors as wide as a line, where it is */
     PLAIN_FAR = 4,         /* L2 caches */
+    PLAIN_VERY_FAR = 16,   /* the same */
     PACED_ROWS = 2,        /* see multiply_at_pace */
+    PLAIN_COLUMNS = 320,   /* of rows of b as they are, at least, */
+    PLAIN_FLOATS = 256,    /* of floats */
     PIECE = 1024,          /* elements of a row of b as it is */
     PIECE_TALL = 256       /* of floats, for a tall tile */
 };
@@ -67,18 +70,34 @@ static int64_t words_at_most(const struct heed_gemm *request, const struct heed_
     return is_in_l1 || (is_in_l2 && request->m <= kernels->tile_rows) ? 0 : HEED_GEMM_FEW_ROWS;
 }
 
-/* Of rows of b as they are, on Zen 4, from anywhere: 13 and 16 rows times floats take 0.83 to 0.98 of the time that tiles take, 24
- * and 32 rows 0.95 to 1.2, 13 to 64 rows times bytes 0.87 to 0.98, times bf16 0.98 to 1.15; AVX2 0.83 to 1.6.
- * Squares along k have registers for few rows; a second pass finds its panel in L2.  13 to 16 rows times floats take 0.80 to 0.91
- * of the time that tiles take, times bf16 0.87 to 0.95, times f16 0.83 to 0.88, 768 x 768 0.85 to 1.04; 20 and 24 rows 0.95 to
- * 1.13, AVX2 1.2 to 1.4.  9 to 12 rows take 0.77 to 0.99 of what a transposed copy takes where b is not far. */
-static int64_t unpacked_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+/* Of rows of b as they are, on Zen 4, against tiles.  AVX-512: 13 to 16 rows times floats take 0.83 to 1.0 of the time, 24 and 32
+ * rows 0.89 to 0.95 times 4096 x 4096, 0.93 to 1.04 times smaller ones from memory, 1.05 to 1.09 from L3; 13 to 32 rows times 16
+ * bits 0.80 to 1.0 from anywhere, 48 rows 0.95 to 1.1, bytes 0.87 to 1.0.  AVX2: 16, 24 and 32 rows of floats from memory 0.79 to
+ * 0.88, 0.87 to 0.93 and 0.89 to 0.94 (768 x 768 0.96 to 1.04), from L3 1.03 to 1.1; 13 to 16 rows times 16 bits 0.83 to 1.0, 20
+ * to 32 rows 0.92 to 1.16, 13 to 32 rows times bytes 0.77 to 1.06; but of rows that are crowded, or every other of which is, up to
+ * 1.6. */
+static int64_t plain_at_most(const struct heed_gemm *request, bool has_wide) {
     const enum heed_type type = request->b_type;
-    if (kernels->tile_columns < HEED_PANEL || !has_trait(HEED_TRAIT_FETCHES_INTO_L2) || request->compute != HEED_COMPUTE_F32)
+    if (!has_wide && heed_cache_crowded(2 * type_span(type, request->ldb)))
         return HEED_GEMM_FEW_ROWS;
-    if (request->transpose_b)
-        return type == HEED_I8 || type_has_blocks(type) ? HEED_GEMM_FEW_ROWS : FAR_ROWS;
-    return type == HEED_F32 ? FAR_ROWS : type == HEED_I8 ? FAR_ROWS_WIDENED : HEED_GEMM_FEW_ROWS;
+    const bool far = has_wide ? exceeds_l2(request, PLAIN_VERY_FAR) : is_far(request);
+    if (type == HEED_F32)
+        return far ? FAR_ROWS_WIDE : has_wide ? FAR_ROWS : HEED_GEMM_FEW_ROWS;
+    if (type == HEED_I8)
+        return has_wide ? FAR_ROWS_WIDENED : FAR_ROWS_WIDE;
+    return has_wide ? FAR_ROWS_WIDE : FAR_ROWS;
+}
+
+/* Squares along k have registers for few rows; a second pass finds its panel in L2.  On Zen 4 13 to 16 rows times floats take 0.80
+ * to 0.91 of the time that tiles take, times bf16 0.87 to 0.95, times f16 0.83 to 0.88, 768 x 768 0.85 to 1.04; 20 and 24 rows 0.95
+ * to 1.13, AVX2 1.2 to 1.4.  9 to 12 rows take 0.77 to 0.99 of what a transposed copy takes where b is not far. */
+static int64_t unpacked_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    const bool has_wide = kernels->tile_columns >= HEED_PANEL;
+    if (!has_trait(HEED_TRAIT_FETCHES_INTO_L2) || request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type))
+        return HEED_GEMM_FEW_ROWS;
+    if (!request->transpose_b)
+        return plain_at_most(request, has_wide);
+    return has_wide && request->b_type != HEED_I8 ? FAR_ROWS : HEED_GEMM_FEW_ROWS;
 }
 
 /* Of packed floats from memory, 4096 x 4096, 16 rows take 0.75 of the time that tiles take, 32 rows 0.85, 48 rows 0.9 to 1.1
@@ -291,10 +310,12 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
         multiply_elements(request, kernels, c, done);
 }
 
-/* A panel or, of rows of b as they are, so long pieces as there are sums: panel by panel one row times 4096 x 4096 bytes took three
- * times as long, and bf16 twice.  Where lines are fetched once, pieces of longer rows are 1024 elements: one row times 4096 x 11008
- * floats takes 0.87 of the time so, bf16 0.82, two rows 0.88 and 0.98; of floats for a tall tile 256: 8 rows 0.88 to 0.96, 10 rows
- * 0.8 to 0.89, 12 rows 0.89 to 0.99 (Zen 5). */
+/* A panel or, of rows of b as they are, such long pieces that half of an L1 has their sums, but no shorter than `PLAIN_COLUMNS`:
+ * with 256 instead, of 16 bits 16 rows take 0.99 of the time of tiles instead of 0.84, 32 rows 1.1 instead of 0.93, with 512 floats
+ * take 1.01 to 1.04, and with twice as many sums 2 to 12 rows 1.04 to 1.3 (AVX-512, Zen 4).  Panel by panel one row times 4096 x
+ * 4096 bytes took three times as long, and bf16 twice.  Where lines are fetched once, pieces of longer rows are 1024 elements: one
+ * row times 4096 x 11008 floats takes 0.87 of the time so, bf16 0.82, two rows 0.88 and 0.98; of floats for a tall tile 256: 8 rows
+ * 0.88 to 0.96, 10 rows 0.8 to 0.89, 12 rows 0.89 to 0.99 (Zen 5). */
 static int64_t columns_at_once(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     if (run->lane_rows > 0 && request->m > run->lda) { /* several passes find as many in L2 */
@@ -303,10 +324,15 @@ static int64_t columns_at_once(const struct gemm_run *run) {
     }
     if (request->packed_b || request->transpose_b)
         return HEED_PANEL;
-    const int64_t most = HEED_GEMM_THIN_FLOATS / request->m / HEED_PANEL * HEED_PANEL;
+    const int64_t most = max_i64(request->b_type == HEED_F32 ? PLAIN_FLOATS : PLAIN_COLUMNS,
+                                 HEED_GEMM_THIN_FLOATS / request->m / HEED_PANEL * HEED_PANEL);
     if (request->n <= most || !has_trait(HEED_TRAIT_FETCHES_ONCE))
         return most;
     return min_i64(most, request->b_type == HEED_F32 && request->m > run->kernels->tile_rows ? PIECE_TALL : PIECE);
+}
+
+int64_t heed_gemm_thin_floats(const struct heed_gemm *request) {
+    return max_i64(HEED_GEMM_THIN_FLOATS, request->m * PLAIN_COLUMNS);
 }
 
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums) {

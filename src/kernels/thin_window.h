@@ -8,8 +8,9 @@
 #define HEED_KERNELS_THIN_WINDOW_H
 
 enum {
-    WINDOW_BYTES = 8192,   /* computed while as many are fetched */
-    LONG_ROW_BYTES = 1024, /* of weights as they are, and not of heads side by side */
+    WINDOW_BYTES = 8192,  /* computed while as many are fetched */
+    LONG_ROW_BYTES = 640, /* of weights as they are, and not of heads side by side, */
+    LONG_ROW_I8 = 256,    /* which are of no bytes */
     /* Of several tiles one under the other each loads and stores its sums once a window.  With 16 KB 16 and 64 rows of floats take
      * 0.93 of the time, 16 bits 0.95 to 0.98; with 32 KB they gain no more, nor does AVX2 (Zen 5). */
     LONG_WINDOW_BYTES = VF_LANES == HEED_LINE ? 2 * WINDOW_BYTES : WINDOW_BYTES,
@@ -192,17 +193,25 @@ INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, 
 }
 
 /* Into L2 alone, windows may be larger, which saves loads and stores of sums: of rows that have gaps, 8 rows times 4096 x 4096 take
- * 0.81 of the time with 16 KB, 0.73 with 32 and 0.68 with 64, 4 rows 0.84, 0.79 and 0.86.  Of pieces without gaps at most half, so
- * that the window after the next one lies in the same piece or at its head: from pages of 32 KB, decoding takes 0.96 with 16 KB,
- * 1.2 with 32; from bf16 of heads side by side 1.0 to 1.04 with 8 KB, 1.1 with 16, 1.17 to 1.3 with 32 (Zen 4). */
+ * 0.81 of the time with 16 KB, 0.73 with 32 and 0.68 with 64, 4 rows 0.84, 0.79 and 0.86 (AVX-512); by AVX2, whose tiles have
+ * fewer sums, 4 to 12 rows times 4096 x 3200 0.67 to 0.84 with 32 or 64 KB, of 16 bits 0.63 to 0.88.  AVX2's tiles end within
+ * lines, which those beside them read again, and of crowded rows L1 has only so many: 2 to 12 rows times 4096 x 4096 take 0.88 to
+ * 0.97 with just these, of 16 bits 0.80 to 1.0, but with twice as many up to 1.26.  AVX-512's take 1.1 to 1.3 with so few.
+ *
+ * Of pieces without gaps at most half, so that the window after the next one lies in the same piece or at its head: from pages of
+ * 32 KB, decoding takes 0.96 with 16 KB, 1.2 with 32.  Heads side by side have short rows: from bf16 1.0 to 1.04 with 8 KB, 1.1
+ * with 16, 1.17 to 1.3 with 32 (all of this on Zen 4). */
 INLINE int64_t thin_window_bytes(const struct heed_thin_product *product) {
-    if (VF_LANES < HEED_LINE || product->fetch_into != HEED_INTO_L2)
-        return product->rows > THIN_ROWS ? LONG_WINDOW_BYTES : WINDOW_BYTES;
+    const bool gaps = product->ldb != product->columns, wide = VF_LANES == HEED_LINE;
     const int64_t row_bytes = product->columns * type_bytes(product->type);
-    if (product->ldb == product->columns)
-        return max_i64(WINDOW_BYTES, min_i64(2 * WINDOW_BYTES, product->k * row_bytes / 2));
-    if (row_bytes < LONG_ROW_BYTES)
+    if (product->fetch_into != HEED_INTO_L2)
+        return product->rows > THIN_ROWS ? LONG_WINDOW_BYTES : WINDOW_BYTES;
+    if (!gaps)
+        return wide ? max_i64(WINDOW_BYTES, min_i64(2 * WINDOW_BYTES, product->k * row_bytes / 2)) : WINDOW_BYTES;
+    if (row_bytes < (product->type == HEED_I8 ? LONG_ROW_I8 : LONG_ROW_BYTES))
         return WINDOW_BYTES;
+    if (!wide && product->crowded)
+        return max_i64(WINDOW_BYTES, CROWDED_LINES * row_bytes);
     return product->rows > LOW_ROWS ? 8 * WINDOW_BYTES : 4 * WINDOW_BYTES;
 }
 
