@@ -25,11 +25,12 @@ enum {
     IDLE_WIDE = 4,         /* of vectors as wide as a line, where it is */
     PLAIN_FAR = 4,         /* L2 caches */
     PLAIN_VERY_FAR = 16,   /* the same */
-    PACED_ROWS = 2,        /* see multiply_at_pace */
-    PLAIN_COLUMNS = 320,   /* of rows of b as they are, at least, */
-    PLAIN_FLOATS = 256,    /* of floats */
-    PIECE = 1024,          /* elements of a row of b as it is */
-    PIECE_TALL = 256       /* of floats, for a tall tile */
+    PACED_ROWS = 2,        /* see tries_pace */
+    PACED_ROWS_PACKED = 3,
+    PLAIN_COLUMNS = 320, /* of rows of b as they are, at least, */
+    PLAIN_FLOATS = 256,  /* of floats */
+    PIECE = 1024,        /* elements of a row of b as it is */
+    PIECE_TALL = 256     /* of floats, for a tall tile */
 };
 _Static_assert((int)FAR_ROWS_WIDENED *(int)HEED_PANEL <= (int)HEED_GEMM_THIN_FLOATS, "sums of a panel have room");
 
@@ -205,14 +206,19 @@ static void multiply_along_k(const struct heed_kernels *kernels, const struct he
 }
 
 /* Squares of floats along k may be paced: one row takes 0.87 to 0.90 of the time from memory, two rows 0.85 to 1.0, and as long
- * as before, but for what is tried, from L3, 1.0 to 1.04 (AVX-512, Zen 4). */
-static bool tries_pace(const struct heed_gemm *request) {
-    return request->transpose_b && request->b_type == HEED_F32 && request->m <= PACED_ROWS && is_far(request);
+ * as before, but for what is tried, from L3, 1.0 to 1.04 (AVX-512, Zen 4).  So may AVX2's tiles of few rows of packed floats: 2 and
+ * 3 rows take 0.85 to 0.91, from L3 1.04, 4 rows 0.93 to 1.03, 5 to 8 rows 0.99 to 1.02, and AVX-512's 1.01 to 1.06. */
+static bool tries_pace(const struct heed_gemm *request, const struct heed_kernels *kernels) {
+    if (request->b_type != HEED_F32 || !is_far(request))
+        return false;
+    if (request->packed_b)
+        return request->m > 1 && request->m <= PACED_ROWS_PACKED && kernels->tile_columns < HEED_PANEL;
+    return request->transpose_b && request->m <= PACED_ROWS;
 }
-static void multiply_at_pace(const struct heed_kernels *kernels, struct heed_thin_product *product) {
+static void multiply_at_pace(void (*multiply)(const struct heed_thin_product *product), struct heed_thin_product *product) {
     const struct heed_pace pace = heed_pace_begin(HEED_PACE_WEIGHTS);
     product->paced = pace.paced;
-    kernels->thin_product_transposed(product);
+    multiply(product);
     heed_pace_end(&pace, product->columns * product->k * (int64_t)sizeof(float));
 }
 
@@ -259,16 +265,15 @@ static struct heed_thin_product product_of(const struct heed_gemm *request, cons
 static void multiply_elements(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c,
                               int64_t done) {
     struct heed_thin_product product = product_of(request, c, done);
-    if (request->packed_b)
-        (heed_gemm_takes_words(request, kernels) ? kernels->pairs->thin_product : kernels->thin_product)(&product);
-    else if (request->transpose_b && heed_gemm_takes_words(request, kernels))
-        kernels->pairs->thin_product_transposed(&product);
-    else if (tries_pace(request))
-        multiply_at_pace(kernels, &product);
-    else if (request->transpose_b)
+    const bool words = heed_gemm_takes_words(request, kernels);
+    if (tries_pace(request, kernels))
+        multiply_at_pace(request->packed_b ? kernels->thin_product : kernels->thin_product_transposed, &product);
+    else if (request->transpose_b && !request->packed_b && !words)
         multiply_along_k(kernels, &product, passes_for(request, kernels));
+    else if (request->transpose_b && !request->packed_b)
+        kernels->pairs->thin_product_transposed(&product);
     else
-        kernels->thin_product(&product);
+        (words ? kernels->pairs->thin_product : kernels->thin_product)(&product);
 }
 
 int64_t heed_gemm_lanes_of_pass(int64_t lane_rows, const struct heed_kernels *kernels) {

@@ -14,13 +14,15 @@ enum {
     /* Of several tiles one under the other each loads and stores its sums once a window.  With 16 KB 16 and 64 rows of floats take
      * 0.93 of the time, 16 bits 0.95 to 0.98; with 32 KB they gain no more, nor does AVX2 (Zen 5). */
     LONG_WINDOW_BYTES = VF_LANES == HEED_LINE ? 2 * WINDOW_BYTES : WINDOW_BYTES,
-    /* Four rows or fewer have as many accumulators as a whole tile: AVX2's 4 x 2 would be no more chains than latency times units,
-     * with which decoding from L2 takes 10 % longer than with 4 x 3. */
+    THIN_VECTORS = 4,
+    /* Where registers are few, 3 and 4 rows have 3 vectors, as many accumulators as a whole tile: 4 x 2 would be no more chains
+     * than latency times units, with which decoding from L2 takes 10 % longer.  1 and 2 rows have 4, which are whole lines: with 3,
+     * 2 rows wait for 6 chains.  By 4 they take, of packed floats, 0.88 of the time from caches, of 16 bits 0.80 to 0.90 from
+     * anywhere, decoding from caches 0.77 to 0.95; but where a pace is quicker, 3 are: 2 rows of floats from memory take 1.03 to
+     * 1.09 by 4, for of lines that two tiles share those that were not fetched are asked for again (AVX2, Zen 4). */
+    FEWEST_ROWS = 2,
     LOW_ROWS = 4,
-    LOW_VECTORS = TILE_ROWS * TILE_VECTORS / LOW_ROWS,
-    THIN_VECTORS = TILE_VECTORS > LOW_VECTORS ? TILE_VECTORS
-                   : LOW_VECTORS > 4          ? 4
-                                              : LOW_VECTORS,
+    LOW_VECTORS = FEW_REGISTERS ? 3 : THIN_VECTORS,
     /* More rows than a tile has are one tall tile where that is two vectors wide: each line of b is loaded once, while another is
      * fetched (8 rows from L2 0.91 of the AVX-512 peak, two tiles of 4 rows 0.83; AVX2, one vector wide, 0.77 and 0.88). */
     TALL_VECTORS = TILE_VECTORS / 2,
@@ -101,8 +103,10 @@ INLINE void thin_fetch(const enum heed_type type, const int vectors, bool into_l
         thin_fetch_rows(type, vectors, false, ahead, further);
 }
 
+#define LOW_VECTORS_OF(rows) ((rows) > FEWEST_ROWS ? LOW_VECTORS : THIN_VECTORS)
 #define THIN_FITS(rows, vectors)                                                                                                   \
-    (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS) : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
+    (rows <= TILE_ROWS ? vectors <= (rows > LOW_ROWS ? TILE_VECTORS : LOW_VECTORS_OF(rows))                                        \
+                       : rows <= THIN_ROWS && vectors <= TALL_VECTORS)
 #define THIN_SHAPE(kernel, rows, vectors, bodies, ...)                                                                             \
     NOINLINE void kernel##_##rows##x##vectors(const struct thin_window *window, int from, int j, int tiles) {                      \
         if (THIN_FITS(rows, vectors))                                                                                              \
@@ -154,10 +158,13 @@ INLINE int thin_part(const struct thin_parts *parts, int i) { return parts->each
 struct thin_split {
     struct thin_parts rows, vectors;
 };
-INLINE struct thin_split thin_split_of(int rows, int columns) {
+INLINE struct thin_split thin_split_of(int rows, int columns, bool paced) {
     const struct thin_parts parts = thin_parts_of(rows, rows <= THIN_ROWS ? THIN_ROWS : TILE_ROWS);
     const int tile_rows = thin_part(&parts, 0);
-    const int vectors = tile_rows > TILE_ROWS ? TALL_VECTORS : tile_rows > LOW_ROWS ? TILE_VECTORS : THIN_VECTORS;
+    const int vectors = tile_rows > TILE_ROWS  ? TALL_VECTORS
+                        : tile_rows > LOW_ROWS ? TILE_VECTORS
+                        : paced                ? LOW_VECTORS
+                                               : LOW_VECTORS_OF(tile_rows);
     return (struct thin_split){parts, thin_parts_of((columns + VF_LANES - 1) / VF_LANES, vectors)};
 }
 
@@ -207,7 +214,8 @@ INLINE int64_t thin_window_bytes(const struct heed_thin_product *product) {
     if (product->fetch_into != HEED_INTO_L2)
         return product->rows > THIN_ROWS ? LONG_WINDOW_BYTES : WINDOW_BYTES;
     if (!gaps)
-        return wide ? max_i64(WINDOW_BYTES, min_i64(2 * WINDOW_BYTES, product->k * row_bytes / 2)) : WINDOW_BYTES;
+        return wide || product->rows > LOW_ROWS ? max_i64(WINDOW_BYTES, min_i64(2 * WINDOW_BYTES, product->k * row_bytes / 2))
+                                                : WINDOW_BYTES;
     if (row_bytes < (product->type == HEED_I8 ? LONG_ROW_I8 : LONG_ROW_BYTES))
         return WINDOW_BYTES;
     if (!wide && product->crowded)
