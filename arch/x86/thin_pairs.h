@@ -134,7 +134,7 @@ THIN_SHAPES(pairs_i8, pair_bodies, HEED_I8)
 static void thin_pairs_of_rows(const struct heed_thin_product *product) {
     static const thin_shape of_bf16[THIN_MOST_ROWS][THIN_MOST_VECTORS] = THIN_TABLE(pairs_bf16),
                             of_i8[THIN_MOST_ROWS][THIN_MOST_VECTORS] = THIN_TABLE(pairs_i8);
-    const struct thin_split split = thin_split_of(product->rows, product->columns, product->paced);
+    const struct thin_split split = thin_split_of(product, product->columns);
     const bool once = thin_fetches_once(product, &split);
     const int64_t rows = min_i64(PAIRS_K, thin_window_rows(product, once));
     float words[PAIRS_ROWS * PAIRS_LD];

@@ -143,7 +143,7 @@ static const thin_shape (*thin_shapes_of(enum heed_type type, bool words, bool p
 static void thin_product_of_vectors(const struct heed_thin_product *product) {
     const thin_shape(*shapes)[THIN_MOST_VECTORS] = thin_shapes_of(product->type, product->words, product->pairs);
     const bool followed = thin_is_followed(product);
-    const struct thin_split split = thin_split_of(product->rows, product->columns, product->paced);
+    const struct thin_split split = thin_split_of(product, product->columns);
     const bool once = thin_fetches_once(product, &split);
     const bool is_long = once && split.vectors.count == 1;
     const int64_t rows = followed ? FOLLOWED_ROWS : thin_window_rows(product, once);

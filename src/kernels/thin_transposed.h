@@ -38,7 +38,7 @@ INLINE void thin_product_copied_of(const enum heed_type type, const struct heed_
     const int64_t step = type_span(type, product->ldb);
     for (int j = 0; j < product->columns; j += TRANSPOSED_ROWS) {
         const int columns = smaller(TRANSPOSED_ROWS, product->columns - j), skipped = larger(0, product->skipped - j);
-        const struct thin_split split = thin_split_of(product->rows, columns, false);
+        const struct thin_split split = thin_split_of(product, columns);
         const bool inside = j + TRANSPOSED_ROWS < product->columns;
         const char *b = type_at(type, product->b, j * product->ldb), *ahead = inside ? b + TRANSPOSED_ROWS * step : product->next;
         const int64_t ahead_step = inside ? step : product->next_step;
