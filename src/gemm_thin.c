@@ -17,15 +17,16 @@ enum {
     FAR_ROWS = 16,         /* that are few where b is far */
     FAR_ROWS_WIDE = 32,    /* the same with tiles as wide as a panel */
     FAR_ROWS_WIDENED = 64, /* times what becomes floats */
-    FAR_WORD_ROWS = 26,    /* times words */
-    PASS_ROWS = 8,         /* the most that squares of what is not far have registers for */
-    LANE_ROWS = 64,        /* whose sums have room */
-    FEW_ROWS_NARROW = 4,   /* for which squares have registers, where vectors are narrow */
-    IDLE_NEAR = 1,         /* lanes without a row, at most, where b is not far */
-    IDLE_WIDE = 4,         /* of vectors as wide as a line, where it is */
-    PLAIN_FAR = 4,         /* L2 caches */
-    PLAIN_VERY_FAR = 16,   /* the same */
-    PACED_ROWS = 2,        /* see tries_pace */
+    NEAR_ROWS_WIDENED = 48,
+    FAR_WORD_ROWS = 26,  /* times words */
+    PASS_ROWS = 8,       /* the most that squares of what is not far have registers for */
+    LANE_ROWS = 64,      /* whose sums have room */
+    FEW_ROWS_NARROW = 4, /* for which squares have registers, where vectors are narrow */
+    IDLE_NEAR = 1,       /* lanes without a row, at most, where b is not far */
+    IDLE_WIDE = 4,       /* of vectors as wide as a line, where it is */
+    PLAIN_FAR = 4,       /* L2 caches */
+    PLAIN_VERY_FAR = 16, /* the same */
+    PACED_ROWS = 2,      /* see tries_pace */
     PACED_ROWS_PACKED = 3,
     PLAIN_COLUMNS = 320, /* of rows of b as they are, at least, */
     PLAIN_FLOATS = 256,  /* of floats */
@@ -106,15 +107,18 @@ static int64_t unpacked_at_most(const struct heed_gemm *request, const struct he
  * but from L3 1.04 (AVX2, 18 and 28 rows 0.92, 0.96); 18, 32 and 64 rows of 16 bits, which become floats on their way, take 0.84,
  * 0.86 and 0.94 (0.81, 0.94, 0.96), of bytes 0.89, 0.91 and 0.95, from L3 0.89 to 1.0.  From L2, 16 rows take 1.07 of it, and
  * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere.  On Zen 4 as many rows of 16 bits and of bytes gain as
- * much, from L3 too, by AVX2 0.9 to 1.1; but 20 to 32 rows of floats take 0.97 to 1.07 from memory, 1.04 to 1.13 from L3. */
+ * much, from caches too: 13 to 16 rows 0.81 to 0.94, 20 to 32 rows 0.85 to 1.0, 48 rows 0.94 to 1.03, 64 rows 0.96 to 1.07, by AVX2
+ * as well; but 20 to 32 rows of floats take 0.97 to 1.07 from memory, 1.03 to 1.13 from caches. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (heed_gemm_takes_words(request, kernels))
         return words_at_most(request, kernels);
     if (!request->packed_b)
         return unpacked_at_most(request, kernels);
-    if (request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type) || !is_far(request))
+    if (request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type))
         return HEED_GEMM_FEW_ROWS;
     const bool once = has_trait(HEED_TRAIT_FETCHES_ONCE), into_l2 = has_trait(HEED_TRAIT_FETCHES_INTO_L2);
+    if (!is_far(request))
+        return into_l2 && request->b_type != HEED_F32 ? NEAR_ROWS_WIDENED : HEED_GEMM_FEW_ROWS;
     if (request->b_type != HEED_F32)
         return once || into_l2 ? FAR_ROWS_WIDENED : FAR_ROWS;
     return once || (kernels->tile_columns == HEED_PANEL && !into_l2) ? FAR_ROWS_WIDE : FAR_ROWS;

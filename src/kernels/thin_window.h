@@ -216,16 +216,20 @@ INLINE struct thin_ahead thin_ahead_at(const struct heed_thin_product *product, 
  * 0.97 with just these, of 16 bits 0.80 to 1.0, but with twice as many up to 1.26.  AVX-512's take 1.1 to 1.3 with so few.
  *
  * Of pieces without gaps at most half, so that the window after the next one lies in the same piece or at its head: from pages of
- * 32 KB, decoding takes 0.96 with 16 KB, 1.2 with 32.  Heads side by side have short rows: from bf16 1.0 to 1.04 with 8 KB, 1.1
- * with 16, 1.17 to 1.3 with 32 (all of this on Zen 4). */
+ * 32 KB, decoding takes 0.96 with 16 KB, 1.2 with 32.  More than 8 rows of packed floats take 0.96 with 64 KB, of 16 bits 0.98 to
+ * 1.0, fewer as long.  AVX2's 6 and 12 rows take 0.96 to 1.02 with 16 KB; with 32 and 64 12 rows take 0.96, but 8 rows 1.02 to
+ * 1.15, and decoding with 12 rows to a key/value head 1.02 to 1.05.  Heads side by side have short rows: from bf16 1.0 to 1.04 with
+ * 8 KB, 1.1 with 16, 1.17 to 1.3 with 32 (all of this on Zen 4). */
 INLINE int64_t thin_window_bytes(const struct heed_thin_product *product) {
     const bool gaps = product->ldb != product->columns, wide = VF_LANES == HEED_LINE;
     const int64_t row_bytes = product->columns * type_bytes(product->type);
     if (product->fetch_into != HEED_INTO_L2)
         return product->rows > THIN_ROWS ? LONG_WINDOW_BYTES : WINDOW_BYTES;
-    if (!gaps)
-        return wide || product->rows > LOW_ROWS ? max_i64(WINDOW_BYTES, min_i64(2 * WINDOW_BYTES, product->k * row_bytes / 2))
-                                                : WINDOW_BYTES;
+    if (!gaps) {
+        const bool many = product->rows > (wide ? TALL_ROWS_FROM_L2 : LOW_ROWS);
+        const int windows = wide ? (many ? 8 : 2) : (many ? 2 : 1);
+        return max_i64(WINDOW_BYTES, min_i64(windows * WINDOW_BYTES, product->k * row_bytes / 2));
+    }
     if (row_bytes < (product->type == HEED_I8 ? LONG_ROW_I8 : LONG_ROW_BYTES))
         return WINDOW_BYTES;
     if (!wide && product->crowded)
