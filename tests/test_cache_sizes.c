@@ -23,10 +23,11 @@ static const struct belief {
     {.sizes = {48 << 10, 512 << 10}},                /* spans of k for groups of columns, of the many rows of products */
     {.sizes = {4 << 10, 64 << 10}},                  /* and of 20 rows */
     {.sizes = {INT64_C(1) << 40, INT64_C(1) << 40}}, /* one block for all */
-    {.family = 6, .model = 143},                     /* Sapphire Rapids */
-    {.family = 25, .model = 17},                     /* Zen 4 */
     {.family = 25, .model = 1},                      /* Zen 3 */
+    {.family = 25, .model = 17},                     /* Zen 4 */
+    {.sizes = {1, 1}, .family = 25, .model = 17},    /* the same, from which all is far */
     {.family = 26, .model = 2},                      /* Zen 5 */
+    {.family = 6, .model = 143},                     /* Sapphire Rapids */
     {.family = 1},                                   /* any other */
 };
 enum { BELIEFS = sizeof believed / sizeof *believed, SMALLEST = 0, LARGEST = 4 };
@@ -283,6 +284,59 @@ START_TEST(test_cache_sizes_and_few_rows) {
 }
 END_TEST
 
+static void *new_elements(struct rng *rng, enum heed_type type, int64_t n) {
+    if (type == HEED_F32)
+        return new_filled(rng, FILL_NORMAL, n);
+    uint16_t *halves = malloc(sizeof *halves * (size_t)n);
+    int8_t *bytes = (int8_t *)halves;
+    for (int64_t i = 0; i < n; i++)
+        if (type == HEED_I8)
+            bytes[i] = (int8_t)rng_range(rng, -127, 127);
+        else
+            halves[i] = half_of(type, (float)rng_range(rng, -1000, 1000) / 512);
+    return halves;
+}
+
+/* Some rows times rows of b as they are, of any type, 4 KB apart or not, from near and from far: windows, and tiles. */
+static void check_plain(struct rng *rng, int64_t m, const float *x, const struct heed_exec *exec) {
+    enum { COLUMNS = 5 * HEED_PANEL + 69, DEPTH = 83, LINE = 4096 };
+    static const enum heed_type types[] = {HEED_F32, HEED_BF16, HEED_F16, HEED_I8};
+    const enum heed_type type = types[rng_range(rng, 0, 3)];
+    float *want = new_floats(m * COLUMNS), *got = new_floats(m * COLUMNS), *scales = new_filled(rng, FILL_NORMAL, COLUMNS);
+    struct heed_gemm gemm = {.m = m, .n = COLUMNS, .k = DEPTH, .alpha = 1, .b_type = type};
+    gemm.b_scales = type == HEED_I8 ? scales : NULL;
+    gemm.a = x, gemm.lda = DEPTH;
+    gemm.ldb = rng_range(rng, 0, 1) ? LINE / type_bytes(type) : COLUMNS + rng_range(rng, 0, 9);
+    void *b = new_elements(rng, type, DEPTH * gemm.ldb);
+    gemm.b = b;
+    gemm.c = want, gemm.ldc = COLUMNS;
+    ck_assert_int_eq(heed_gemm(&gemm, &(struct heed_exec){.isa = "scalar", .threads = 1}), HEED_OK);
+    gemm.c = got;
+    for (int i = 0; i < BELIEFS; i += belief_step(exec->isa)) {
+        believe(&believed[i], 0);
+        memset(got, 0xff, (size_t)(m * COLUMNS) * sizeof *got);
+        ck_assert_int_eq(heed_gemm(&gemm, exec), HEED_OK);
+        must_be_same(type_name(type), exec, &believed[i], got, want, m, COLUMNS);
+    }
+    believe_the_machine();
+    free(b);
+    free(scales);
+    free(want);
+    free(got);
+}
+
+START_TEST(test_cache_sizes_and_plain_rows) {
+    static const int64_t rows[] = {1, 2, 3, 5, 7, 8, 9, 12, 13, 16, 17, 25, 32, 33, 48, 49, 64, 65};
+    struct rng rng = rng_for("plain_rows", _i);
+    float *x = new_filled(&rng, FILL_NORMAL, 65 * 83);
+    const struct heed_exec exec = {.isa = heed_kernels_usable(_i)->name, .threads = 1};
+    for (int64_t repeat = 0; repeat < test_count(2); repeat++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 3 : 1)
+            check_plain(&rng, rows[i], x, &exec);
+    free(x);
+}
+END_TEST
+
 /* Blocks do follow them: small caches cut the work of one thread into more tasks. */
 START_TEST(test_cache_sizes_decide_blocks) {
     float *x = new_floats(2 * KEYS * WIDTH), *y = new_floats(2 * QUERIES * WIDTH);
@@ -308,6 +362,7 @@ Suite *cache_sizes_suite(void) {
     tcase_add_test(tests, test_cache_sizes_decide_blocks);
     tcase_add_loop_test(tests, test_cache_sizes_do_not_change_bits, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_few_rows, 0, usable_tables());
+    tcase_add_loop_test(tests, test_cache_sizes_and_plain_rows, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_bf16, 0, usable_tables());
     tcase_add_loop_test(tests, test_cache_sizes_and_blocks, 0, usable_tables());
     tcase_set_timeout(tests, 120);
