@@ -26,8 +26,7 @@ enum {
     IDLE_WIDE = 4,       /* of vectors as wide as a line, where it is */
     PLAIN_FAR = 4,       /* L2 caches */
     PLAIN_VERY_FAR = 16, /* the same */
-    PACED_ROWS = 2,      /* see tries_pace */
-    PACED_ROWS_PACKED = 3,
+    PACED_ROWS = 3,      /* see tries_pace */
     PLAIN_COLUMNS = 320, /* of rows of b as they are, at least, */
     PLAIN_FLOATS = 256,  /* of floats */
     PIECE = 1024,        /* elements of a row of b as it is */
@@ -209,15 +208,20 @@ static void multiply_along_k(const struct heed_kernels *kernels, const struct he
     }
 }
 
-/* Squares of floats along k may be paced: one row takes 0.87 to 0.90 of the time from memory, two rows 0.85 to 1.0, and as long
- * as before, but for what is tried, from L3, 1.0 to 1.04 (AVX-512, Zen 4).  So may AVX2's tiles of few rows of packed floats: 2 and
- * 3 rows take 0.85 to 0.91, from L3 1.04, 4 rows 0.93 to 1.03, 5 to 8 rows 0.99 to 1.02, and AVX-512's 1.01 to 1.06. */
+/* What may be paced, of floats.  Squares along k: one row takes 0.87 to 0.90 of the time from memory, two rows 0.85 to 1.0, and as
+ * long as before, but for what is tried, from L3, 1.0 to 1.04 (AVX-512, Zen 4).  Tiles of packed floats, by AVX2: 2 and 3 rows take
+ * 0.81 to 0.91, from L3 0.88 to 1.04, 4 rows 0.93 to 1.03, 5 to 8 rows 0.99 to 1.02, and by AVX-512 1.01 to 1.06.  Rows of b as
+ * they are: 2 and 3 rows 0.88 to 1.02 by AVX-512, 1 row 1.0 to 1.02; by AVX2, where that takes the place of rows that are followed
+ * (thin_followed.h), 1 row 0.85 to 1.0, 2 rows 0.57 to 0.76, from L3 1.0 to 1.02, 3 rows 1.0 to 1.07. */
 static bool tries_pace(const struct heed_gemm *request, const struct heed_kernels *kernels) {
-    if (request->b_type != HEED_F32 || !is_far(request))
+    const bool has_wide = kernels->tile_columns >= HEED_PANEL;
+    if (request->b_type != HEED_F32 || request->m > PACED_ROWS || !is_far(request))
         return false;
     if (request->packed_b)
-        return request->m > 1 && request->m <= PACED_ROWS_PACKED && kernels->tile_columns < HEED_PANEL;
-    return request->transpose_b && request->m <= PACED_ROWS;
+        return !has_wide && request->m > 1;
+    if (request->transpose_b)
+        return request->m < PACED_ROWS;
+    return has_wide ? request->m > 1 : request->m < PACED_ROWS;
 }
 static void multiply_at_pace(void (*multiply)(const struct heed_thin_product *product), struct heed_thin_product *product) {
     const struct heed_pace pace = heed_pace_begin(HEED_PACE_WEIGHTS);
@@ -269,12 +273,12 @@ static struct heed_thin_product product_of(const struct heed_gemm *request, cons
 static void multiply_elements(const struct heed_gemm *request, const struct heed_kernels *kernels, const struct thin_columns *c,
                               int64_t done) {
     struct heed_thin_product product = product_of(request, c, done);
-    const bool words = heed_gemm_takes_words(request, kernels);
+    const bool words = heed_gemm_takes_words(request, kernels), along_k = request->transpose_b && !request->packed_b;
     if (tries_pace(request, kernels))
-        multiply_at_pace(request->packed_b ? kernels->thin_product : kernels->thin_product_transposed, &product);
-    else if (request->transpose_b && !request->packed_b && !words)
+        multiply_at_pace(along_k ? kernels->thin_product_transposed : kernels->thin_product, &product);
+    else if (along_k && !words)
         multiply_along_k(kernels, &product, passes_for(request, kernels));
-    else if (request->transpose_b && !request->packed_b)
+    else if (along_k)
         kernels->pairs->thin_product_transposed(&product);
     else
         (words ? kernels->pairs->thin_product : kernels->thin_product)(&product);

@@ -14,10 +14,11 @@ enum {
  * takes 0.74 of the time with fetches, 2 rows 0.9, with two threads 0.87, from L3 0.6 to 0.9; of rows of 4 KB 0.6 from L3 and 1.1
  * from memory, of 2 KB 1.15, and 4 rows are as quick with fetches (Zen 3).  By AVX-512, from L3 0.8 and from memory 0.99, of rows
  * of 4 KB 0.95 and 1.01, and two rows 1.06 (a Xeon).  Where lines are fetched once, from L3 0.5 to 0.65 too, but from memory, where
- * weights come from, 1.06 to 1.45, by AVX2 1.4 to 2.2 (Zen 5). */
+ * weights come from, 1.06 to 1.45, by AVX2 1.4 to 2.2 (Zen 5).  On Zen 4 two rows take, by AVX2, 0.6 of the time from L3, but from
+ * memory 1.3 to 1.8 of what fetches at a pace take, so that these are the other way that is tried (src/pace.c). */
 INLINE bool thin_is_followed(const struct heed_thin_product *product) {
     const int most = VF_LANES < HEED_LINE ? 2 : 1;
-    return product->fetch_into != HEED_INTO_L1 && product->rows <= most && product->type == HEED_F32 &&
+    return product->fetch_into != HEED_INTO_L1 && !product->paced && product->rows <= most && product->type == HEED_F32 &&
            product->columns >= FOLLOWED_BYTES / (int)sizeof(float);
 }
 
