@@ -66,11 +66,11 @@ int64_t heed_gemm_k_of(const struct gemm_run *run, int64_t start, int64_t steps)
 enum heed_status heed_gemm_tiles(struct gemm_run *run, float *workspace);
 
 /* Whether heed_gemm_thin computes all rows of this request, columns [column, end) a call; column is a multiple of HEED_PANEL.
- * a: op(a) as floats, pairs, words or lanes.  sums has heed_gemm_thin_floats, aligned to 64 bytes.  False: the call was cancelled.
- */
-int64_t heed_gemm_thin_floats(const struct heed_gemm *request);
+ * a: op(a) as floats, pairs, words or lanes.  sums: heed_gemm_thin_floats, aligned to 64 bytes.  False: the call was cancelled. */
 bool heed_gemm_is_thin(const struct heed_gemm *request, const struct heed_kernels *kernels);
 bool heed_gemm_thin(const struct gemm_run *run, const float *a, int64_t lda, int64_t column, int64_t end, float *sums);
+/* Of the sums of one call. */
+int64_t heed_gemm_thin_floats(const struct heed_gemm *request);
 /* How many rows of op(a), from the first on, are lanes of vectors, and of so many those of each pass, in whole vectors. */
 int64_t heed_gemm_lane_rows(const struct heed_gemm *request, const struct heed_kernels *kernels);
 int64_t heed_gemm_lanes_of_pass(int64_t lane_rows, const struct heed_kernels *kernels);

@@ -9,8 +9,8 @@
 
 enum {
     WINDOW_BYTES = 8192,  /* computed while as many are fetched */
-    LONG_ROW_BYTES = 640, /* of weights as they are, and not of heads side by side, */
-    LONG_ROW_I8 = 256,    /* which are of no bytes */
+    LONG_ROW_BYTES = 640, /* of weights as they are, and not of heads side by side */
+    LONG_ROW_I8 = 256,    /* the same of bytes, which such heads are not */
     /* Of several tiles one under the other each loads and stores its sums once a window.  With 16 KB 16 and 64 rows of floats take
      * 0.93 of the time, 16 bits 0.95 to 0.98; with 32 KB they gain no more, nor does AVX2 (Zen 5). */
     LONG_WINDOW_BYTES = VF_LANES == HEED_LINE ? 2 * WINDOW_BYTES : WINDOW_BYTES,
@@ -161,8 +161,8 @@ struct thin_split {
 };
 /* How many rows are one tall tile.  What goes into L2 alone costs little to be loaded again by another tile, but sums of a tall one
  * to be stored and loaded: by two tiles 12 rows of packed floats and bf16 take 0.90 to 0.98 of the time, 9 to 11 rows 0.93 to 0.99,
- * plain 0.87 to 0.98, in pairs 0.94 to 1.03; 7 and 8 rows of 16 bits 0.95 to 0.98, decoding from bf16 0.96 to 0.98, but of floats
- * 0.92 to 1.05, 0.98 to 1.09, and in pairs 1.03 to 1.09 (AVX-512, Zen 4). */
+ * plain 0.87 to 0.98, in pairs 0.94 to 1.03; 7 and 8 rows of 16 bits 0.95 to 0.98, decoding from bf16 0.96 to 0.98, but 7 and 8
+ * rows of floats 0.92 to 1.05, decoding from these 0.98 to 1.09, and in pairs 1.03 to 1.09 (AVX-512, Zen 4). */
 INLINE int thin_tall_rows(const struct heed_thin_product *product) {
     if (product->fetch_into != HEED_INTO_L2)
         return THIN_ROWS;
