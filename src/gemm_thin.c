@@ -16,6 +16,7 @@
 enum {
     FAR_ROWS = 16,         /* that are few where b is far */
     FAR_ROWS_WIDE = 32,    /* the same with tiles as wide as a panel */
+    FAR_ROWS_PACKED = 30,  /* of floats that are very far */
     FAR_ROWS_WIDENED = 64, /* times what becomes floats */
     NEAR_ROWS_WIDENED = 48,
     FAR_WORD_ROWS = 26,  /* times words */
@@ -25,7 +26,7 @@ enum {
     IDLE_NEAR = 1,       /* lanes without a row, at most, where b is not far */
     IDLE_WIDE = 4,       /* of vectors as wide as a line, where it is */
     PLAIN_FAR = 4,       /* L2 caches */
-    PLAIN_VERY_FAR = 16, /* the same */
+    VERY_FAR = 32,       /* the same */
     PACED_ROWS = 3,      /* see tries_pace */
     PLAIN_COLUMNS = 320, /* of rows of b as they are, at least, */
     PLAIN_FLOATS = 256,  /* of floats */
@@ -81,7 +82,7 @@ static int64_t plain_at_most(const struct heed_gemm *request, bool has_wide) {
     const enum heed_type type = request->b_type;
     if (!has_wide && heed_cache_crowded(2 * type_span(type, request->ldb)))
         return HEED_GEMM_FEW_ROWS;
-    const bool far = has_wide ? exceeds_l2(request, PLAIN_VERY_FAR) : is_far(request);
+    const bool far = has_wide ? exceeds_l2(request, VERY_FAR) : is_far(request);
     if (type == HEED_F32)
         return far ? FAR_ROWS_WIDE : has_wide ? FAR_ROWS : HEED_GEMM_FEW_ROWS;
     if (type == HEED_I8)
@@ -107,7 +108,8 @@ static int64_t unpacked_at_most(const struct heed_gemm *request, const struct he
  * 0.86 and 0.94 (0.81, 0.94, 0.96), of bytes 0.89, 0.91 and 0.95, from L3 0.89 to 1.0.  From L2, 16 rows take 1.07 of it, and
  * blocks, which become floats for each tile anew, 1.0 to 1.1 from anywhere.  On Zen 4 as many rows of 16 bits and of bytes gain as
  * much, from caches too: 13 to 16 rows 0.81 to 0.94, 20 to 32 rows 0.85 to 1.0, 48 rows 0.94 to 1.03, 64 rows 0.96 to 1.07, by AVX2
- * as well; but 20 to 32 rows of floats take 0.97 to 1.07 from memory, 1.03 to 1.13 from caches. */
+ * as well; and 17 to 30 rows times 4096 x 4096 floats 0.88 to 0.99, but 32 rows 1.02, 17 to 32 rows times 2048 x 3072 0.98 to 1.03,
+ * by AVX2 0.97 to 1.06, and from caches 1.03 to 1.13. */
 static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_kernels *kernels) {
     if (heed_gemm_takes_words(request, kernels))
         return words_at_most(request, kernels);
@@ -116,11 +118,14 @@ static int64_t rows_at_most(const struct heed_gemm *request, const struct heed_k
     if (request->compute != HEED_COMPUTE_F32 || type_has_blocks(request->b_type))
         return HEED_GEMM_FEW_ROWS;
     const bool once = has_trait(HEED_TRAIT_FETCHES_ONCE), into_l2 = has_trait(HEED_TRAIT_FETCHES_INTO_L2);
+    const bool has_wide = kernels->tile_columns >= HEED_PANEL;
     if (!is_far(request))
         return into_l2 && request->b_type != HEED_F32 ? NEAR_ROWS_WIDENED : HEED_GEMM_FEW_ROWS;
     if (request->b_type != HEED_F32)
         return once || into_l2 ? FAR_ROWS_WIDENED : FAR_ROWS;
-    return once || (kernels->tile_columns == HEED_PANEL && !into_l2) ? FAR_ROWS_WIDE : FAR_ROWS;
+    if (once || (has_wide && !into_l2))
+        return FAR_ROWS_WIDE;
+    return has_wide && exceeds_l2(request, VERY_FAR) ? FAR_ROWS_PACKED : FAR_ROWS;
 }
 
 /* Of floats along k, which as lanes take as long for few rows as for all that vectors have lanes for.  On Zen 4, of the time by
