@@ -328,12 +328,12 @@ static void multiply_columns(const struct heed_gemm *request, const struct heed_
         multiply_elements(request, kernels, c, done);
 }
 
-/* A panel or, of rows of b as they are, such long pieces that half of an L1 has their sums, but no shorter than `PLAIN_COLUMNS`:
- * with 256 instead, of 16 bits 16 rows take 0.99 of the time of tiles instead of 0.84, 32 rows 1.1 instead of 0.93, with 512 floats
- * take 1.01 to 1.04, and with twice as many sums 2 to 12 rows 1.04 to 1.3 (AVX-512, Zen 4).  Panel by panel one row times 4096 x
- * 4096 bytes took three times as long, and bf16 twice.  Where lines are fetched once, pieces of longer rows are 1024 elements: one
- * row times 4096 x 11008 floats takes 0.87 of the time so, bf16 0.82, two rows 0.88 and 0.98; of floats for a tall tile 256: 8 rows
- * 0.88 to 0.96, 10 rows 0.8 to 0.89, 12 rows 0.89 to 0.99 (Zen 5). */
+/* A panel or, of rows of b as they are, such long pieces that half of an L1 has their sums, but no shorter than 320 elements, of
+ * floats 256.  With 256 16 rows of 16 bits take 0.99 of the time of tiles instead of 0.84, 32 rows 1.1 instead of 0.93; with 320
+ * and 512 13 to 16 rows of floats 1.01 to 1.04; with twice as many sums 2 to 12 rows 1.04 to 1.3 (AVX-512, Zen 4).  Panel by panel
+ * one row times 4096 x 4096 bytes took three times as long, and bf16 twice.  Where lines are fetched once, pieces of longer rows
+ * are 1024 elements: one row times 4096 x 11008 floats takes 0.87 of the time so, bf16 0.82, two rows 0.88 and 0.98; of floats for
+ * a tall tile 256: 8 rows 0.88 to 0.96, 10 rows 0.8 to 0.89, 12 rows 0.89 to 0.99 (Zen 5). */
 static int64_t columns_at_once(const struct gemm_run *run) {
     const struct heed_gemm *request = run->request;
     if (run->lane_rows > 0 && request->m > run->lda) { /* several passes find as many in L2 */
