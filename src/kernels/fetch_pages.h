@@ -2,10 +2,7 @@
 #ifndef HEED_KERNELS_FETCH_PAGES_H
 #define HEED_KERNELS_FETCH_PAGES_H
 
-enum {
-    PAGE_BYTES = 4096, /* of virtual memory, at least */
-    PAGES_AHEAD = 8192 /* bytes from where they are read to where they are fetched */
-};
+enum { PAGES_AHEAD = 8192 }; /* bytes from where they are read to where they are fetched */
 
 /* A line of each page, into L2.  By address, since what follows may be no memory: prefetching is no access. */
 INLINE void fetch_pages(uintptr_t from, int64_t bytes) {

@@ -7,7 +7,10 @@
 
 #include "kernels/numbers4.h"
 
-enum { LINE_BYTES = HEED_LINE * (int)sizeof(float) };
+enum {
+    LINE_BYTES = HEED_LINE * (int)sizeof(float),
+    PAGE_BYTES = 4096 /* of virtual memory, at least */
+};
 
 /* The statement with `TYPE` for type, as a constant. */
 #define WITH_TYPE(type, statement)                                                                                                 \
